@@ -1,6 +1,7 @@
 #include "Call.h"
 
 #include "Error.h"
+#include "WideAverage.h"
 #include "loader/Selection.h"
 
 #include <algorithm>
@@ -95,7 +96,7 @@ Status checkType(const CallArguments &arguments, Call &call) {
   if (type >= KOLO_NUM_TYPES)
     return error(StatusCode::InvalidArgument, "{} is not a data type", type);
   call.elementBytes = static_cast<int64_t>(sizeBytes(arguments.type));
-  call.key.type = static_cast<int32_t>(type);
+  call.key.type = call.computedType = static_cast<int32_t>(type);
   return {};
 }
 
@@ -106,10 +107,15 @@ Status checkCodecs(const CallArguments &arguments, const Call &call) {
   return mistake.empty() ? Status() : error(StatusCode::InvalidArgument, "program '{}' {}", call.info->name, mistake);
 }
 
-Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, Call &call) {
-  auto type = static_cast<size_t>(arguments.type), reduction = static_cast<size_t>(arguments.reduction);
+Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, bool widensAverages, Call &call) {
+  auto reduction = static_cast<size_t>(arguments.reduction);
   if (!call.info->reduces)
     return {};
+  if (widensAverages && isWidened(arguments.type, arguments.reduction)) {
+    call.computedType = KOLO_F32;
+    call.elementBytes = static_cast<int64_t>(sizeBytes(DataType::F32));
+  }
+  auto type = static_cast<size_t>(call.computedType);
   if (reduction >= KOLO_NUM_REDUCTIONS)
     return error(StatusCode::InvalidArgument, "{} is not a reduction", reduction);
   call.key.reduction = static_cast<int32_t>(reduction);
@@ -218,7 +224,7 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
     return status;
   if (Status status = checkCodecs(arguments, call); !status.isOk())
     return status;
-  if (Status status = chooseKernels(plugin, arguments, call); !status.isOk())
+  if (Status status = chooseKernels(plugin, arguments, planner.widensAverages, call); !status.isOk())
     return status;
   Group group = groupOf(call);
   if (hasRoot(call.info->collective)) {

@@ -29,7 +29,8 @@ struct Call {
   CallKey key;
   int64_t dimSizes[KOLO_MAX_MESH_DIMS] = {1, 1, 1, 1};
   int64_t coordinates[KOLO_MAX_MESH_DIMS] = {};
-  int64_t elementBytes = 0;
+  int64_t elementBytes = 0; // of what is computed with
+  int32_t computedType = 0; // KoloType: the call's own, or f32 (WideAverage.h), which the buffers then hold, too
   int64_t root = 0;
   KoloReduceKernel reduce = nullptr;
   KoloAverageKernel average = nullptr;
@@ -53,6 +54,7 @@ struct Call {
   int64_t numLanes = 1; // of every rank; the caller of planCall sets it
 
   int64_t unitBytes() const { return key.count * elementBytes; }
+  bool isWidened() const { return computedType != key.type; }
   void setPointers(const CallArguments &arguments) {
     // The runtime never writes the input; generated code takes the type without const.
     input = static_cast<std::byte *>(const_cast<void *>(arguments.input));
@@ -88,6 +90,7 @@ struct Planner {
   int size = 1;
   MemoryKind least = MemoryKind::Windows; // Ordinary: a peer's buffers are there, which decides the selection
   std::string_view tag = {};              // of the communicator
+  bool widensAverages = true;             // devices do not
 };
 
 /// Checks everything that one rank can check, and selects the program if the arguments name none. A selection without

@@ -78,6 +78,9 @@ private:
   Status exchangeRecords();
   Status confirmNews(const Status &own, std::span<const Location> named);
 
+  Status runAsGiven(const PluginState &plugin, const CallArguments &arguments);
+  Status runWide(const PluginState &plugin, const CallArguments &arguments); // in WideAverage.cpp
+
   Status propose(Plan &plan, int64_t piece, bool &isAgreed);
   Status meetAgain(Plan &plan, int64_t piece);
   void publish(Plan &plan, int64_t piece);
@@ -109,6 +112,7 @@ private:
   std::shared_ptr<SegmentTable> segments;
   PeerSegments peerSegments;
   Arena arena;
+  Arena wideBuffers;                  // input and output of averages that are computed in f32
   std::unique_ptr<Segment> published; // published inputs that announcements cannot hold: two turns
   Arena llPackets, ll128Lines;        // packet buffers; a receiver would take any other data there for packets
   StoreChoice publishedStores{StoreChoice::ratioOfCopies};

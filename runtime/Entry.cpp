@@ -4,6 +4,7 @@
 #include "CallIdentity.h"
 #include "Error.h"
 #include "Remote.h"
+#include "WideAverage.h"
 
 #include <algorithm>
 #include <array>
@@ -13,6 +14,10 @@ namespace kolo::runtime {
 Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
   if (ranks->isAborted())
     return ranks->abortedEarlier();
+  return isWidened(arguments.type, arguments.reduction) ? runWide(plugin, arguments) : runAsGiven(plugin, arguments);
+}
+
+Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArguments &arguments) {
   const bool isRepeat = isRepeated(plugin, arguments);
   Plan *plan = isRepeat ? steady : plans.find(plugin, arguments, *segments, rules);
   bool isAgreed = isRepeat && exchange.maySkip();
@@ -36,6 +41,7 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
       return agreed.status();
     plan = *agreed;
     arena.dropReplaced();
+    wideBuffers.dropReplaced();
     llPackets.dropReplaced();
     ll128Lines.dropReplaced();
     if (plan->call.publishes)

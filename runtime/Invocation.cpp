@@ -31,7 +31,7 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
   result.average = plan.call.average;
   result.tile = tile;
   result.tileBytes = tileBytes;
-  result.type = plan.call.key.type;
+  result.type = plan.call.computedType;
   result.reduceNumbers = plan.call.reduceNumbers;
   result.nonTemporal = plan.buffers.exceedCaches ? KOLO_TO_OUTPUT : 0;
   return result;

@@ -109,6 +109,8 @@ void printLoss(const Loss &loss) {
                           : fmt::format("worst error {:.3g} A, no bound is proved", loss.worstError);
   fmt::print("{}; A is the largest input of its block on any rank\nsignal-to-noise ratio {:.1f} dB on normal numbers\n",
              bound, loss.signalToNoise);
+  if (loss.numFlagged > 0)
+    fmt::print("{} elements of inputs beyond the bound's domain are infinities or NaNs\n", loss.numFlagged);
 }
 
 void printTraffic(const Traffics &traffic) {

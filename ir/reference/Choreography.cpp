@@ -204,4 +204,21 @@ llvm::Error interpretChoreography(ChoreographyOp choreography, SimulatedCall &si
   return ChoreographyRun(choreography, simulated).run();
 }
 
+llvm::Error interpretAsCalled(ChoreographyOp choreography, SimulatedCall &simulated) {
+  if (!isReduction(simulated.collective.getKind()) || !isWidened(simulated.type, simulated.reduction))
+    return interpretChoreography(choreography, simulated);
+  SimulatedCall wide = simulated;
+  wide.type = ElementType::F32;
+  for (Bytes &input : wide.inputs)
+    input = widened(simulated.type, input);
+  for (Bytes &output : wide.outputs)
+    output.assign(output.size() * 2, poison);
+  if (llvm::Error error = interpretChoreography(choreography, wide))
+    return error;
+  for (size_t rank = 0; rank < wide.outputs.size(); ++rank)
+    if (exists(simulated, BufferRole::Output, int64_t(rank)))
+      narrow(simulated.type, wide.outputs[rank], simulated.outputs[rank]);
+  return llvm::Error::success();
+}
+
 } // namespace kolo::reference

@@ -184,6 +184,21 @@ void divide(ElementType type, llvm::MutableArrayRef<std::byte> elements, int64_t
   });
 }
 
+std::vector<std::byte> widened(ElementType type, llvm::ArrayRef<std::byte> elements) {
+  std::vector<std::byte> wide(elements.size() * 2);
+  for (size_t at = 0; at < elements.size(); at += sizeof(uint16_t))
+    save<Plain<float>>(&wide[2 * at],
+                       type == ElementType::F16 ? load<Half>(&elements[at]) : load<Bfloat16>(&elements[at]));
+  return wide;
+}
+
+void narrow(ElementType type, llvm::ArrayRef<std::byte> wide, llvm::MutableArrayRef<std::byte> elements) {
+  for (size_t at = 0; at < elements.size(); at += sizeof(uint16_t)) {
+    float value = load<Plain<float>>(&wide[2 * at]);
+    type == ElementType::F16 ? save<Half>(&elements[at], value) : save<Bfloat16>(&elements[at], value);
+  }
+}
+
 void storeInteger(ElementType type, std::byte *element, int64_t value) {
   dispatch(type, [&]<typename Format>(Format) { save<Format>(element, typename Format::Value(value)); });
 }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kolo::reference {
 
@@ -41,6 +42,14 @@ void combine(ElementType type, Reduction reduction, llvm::MutableArrayRef<std::b
 /// The last step of an average: IEEE division (in f32 for f16 and bf16), or truncation towards zero for integers.
 /// A NaN becomes the type's one NaN. `divisor` is positive.
 void divide(ElementType type, llvm::MutableArrayRef<std::byte> elements, int64_t divisor);
+
+/// Elements of f16 or bf16 as f32, and back.
+std::vector<std::byte> widened(ElementType type, llvm::ArrayRef<std::byte> elements);
+void narrow(ElementType type, llvm::ArrayRef<std::byte> wide, llvm::MutableArrayRef<std::byte> elements);
+/// Whether ranks compute it in f32.
+constexpr bool isWidened(ElementType type, Reduction reduction) {
+  return reduction == Reduction::Average && (type == ElementType::F16 || type == ElementType::BF16);
+}
 
 /// Writes one element; integers keep the low bits of `value`.
 void storeInteger(ElementType type, std::byte *element, int64_t value);

@@ -13,6 +13,9 @@ namespace kolo::reference {
 /// op's location and the ranks; two messages of one statement that overwrite the same elements are such an error.
 llvm::Error interpretChoreography(ChoreographyOp choreography, SimulatedCall &simulated);
 
+/// The same for the call that ranks make: averages of f16 and bf16 are computed in f32, and rounded where they end.
+llvm::Error interpretAsCalled(ChoreographyOp choreography, SimulatedCall &simulated);
+
 /// Several invocations back to back. A rank starts the next one when all its own lanes ended the last, whatever others
 /// do.
 struct ChannelOptions {

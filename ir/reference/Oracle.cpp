@@ -122,7 +122,21 @@ struct Blocks {
 };
 } // namespace
 
+static Bytes averageInF32(const SimulatedCall &simulated, llvm::ArrayRef<int64_t> group, int64_t block) {
+  Blocks blocks(simulated);
+  auto inputOf = [&](int64_t rank) { return widened(simulated.type, blocks.of(simulated.inputs[rank], block)); };
+  Bytes sum = inputOf(group.front());
+  for (int64_t rank : group.drop_front())
+    combine(ElementType::F32, Reduction::Sum, sum, inputOf(rank));
+  divide(ElementType::F32, sum, int64_t(group.size()));
+  Bytes result(sum.size() / 2);
+  narrow(simulated.type, sum, result);
+  return result;
+}
+
 static Bytes reduced(const SimulatedCall &simulated, llvm::ArrayRef<int64_t> group, int64_t block) {
+  if (isWidened(simulated.type, simulated.reduction))
+    return averageInF32(simulated, group, block);
   Blocks blocks(simulated);
   llvm::ArrayRef<std::byte> first = blocks.of(simulated.inputs[group.front()], block);
   Bytes result(first.begin(), first.end());

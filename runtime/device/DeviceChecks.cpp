@@ -51,7 +51,9 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   const MemoryKind memory =
       arguments.collective ? memoryFor(*arguments.collective, {&buffers, 1}) : MemoryKind::Windows;
   // The table is empty, so that planCall itself takes all buffers for windows.
-  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), {rank.rank, numRanks, memory});
+  Planner planner{rank.rank, numRanks, memory};
+  planner.widensAverages = false;
+  Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), planner);
   if (!call.isOk())
     return call.status();
   if (call->info->enters)

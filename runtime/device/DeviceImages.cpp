@@ -123,6 +123,8 @@ Result<const KoloDeviceImage *> chooseImage(const KoloDevicePlugin &table, std::
 }
 
 Status checkReduction(const KoloDevicePlugin &table, DataType type, Reduction reduction) {
+  if (type == DataType::F16 && reduction == Reduction::Average) // see WideAverage.h; the range of bf16 is that of f32
+    return error(StatusCode::BadPlugin, "devices do not average f16, whose sums may overflow: average f32 or bf16");
   for (uint32_t index = 0; index < table.numReductions; ++index)
     if (table.reductions[index].type == static_cast<int32_t>(type) &&
         table.reductions[index].reduction == static_cast<int32_t>(reduction))

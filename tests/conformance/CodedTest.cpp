@@ -83,7 +83,7 @@ PreparedCase prepareCoded(CodedPlugin &plugin, size_t program, const Case &choic
   PreparedCase prepared{choices, makeSimulatedCall(call), {}};
   fillOrdinary(prepared.simulated, seed);
   SimulatedCall reference = prepared.simulated;
-  llvm::Error error = interpretChoreography(choreography, reference);
+  llvm::Error error = interpretAsCalled(choreography, reference);
   EXPECT_FALSE(bool(error)) << llvm::toString(std::move(error));
   for (Bytes &output : reference.outputs)
     prepared.expected.emplace_back(std::move(output));

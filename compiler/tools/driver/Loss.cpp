@@ -163,6 +163,7 @@ Loss measureLoss(const SimulatedCall &call, const runtime::Loss *proved, const I
         loss.worstError = error == 0 ? loss.worstError : std::max(loss.worstError, error / largest[i]);
       }
       bool isFlagged = !std::isfinite(actual) && bound && !bound->holdsFor(largest[i]);
+      loss.numFlagged += isFlagged;
       if (bound && !(error <= bounds[i]) && !isFlagged && loss.beyond.empty())
         loss.beyond = "rank " + std::to_string(rank) + ": element " + std::to_string(i) +
                       " of the output is further from the exact result than proved: " + std::to_string(error) +

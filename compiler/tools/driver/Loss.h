@@ -17,6 +17,7 @@ struct Loss {
   double worstError = 0;       // |error| / A
   std::optional<double> bound; // of |error| / A, to first order, as the checker proved it; nothing: not proved
   double signalToNoise = 0;    // 10 log10 of the sums of squares; infinite where nothing is lost
+  int64_t numFlagged = 0;      // infinities and NaNs, beyond the largest input for which the bound is proved
   std::string beyond;          // the first element that is further off than proved, in words; empty: there is none
 };
 

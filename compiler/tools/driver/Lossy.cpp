@@ -75,7 +75,7 @@ LossyCalls::LossyCalls(const RankJob &job)
     shape.root = job.root;
     call = reference::makeSimulatedCall(shape);
     fillNormally(*call);
-    if (llvm::Error error = reference::interpretChoreography(choreography, *call))
+    if (llvm::Error error = reference::interpretAsCalled(choreography, *call))
       throw ToolError(ExitCode::Usage, info->name + ": " + llvm::toString(std::move(error)));
     auto proved = std::ranges::find(info->lossy, call->meshSizes, &runtime::Loss::mesh);
     losses.back() = measureLoss(*call, proved == info->lossy.end() ? nullptr : &*proved, isExtreme);
