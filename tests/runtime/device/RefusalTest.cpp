@@ -67,6 +67,9 @@ TEST_F(Refusal, TypesAndReductionsThatTheImageHasNoCodeFor) {
   arguments.type = DataType::F32;
   arguments.reduction = Reduction::Max;
   EXPECT_EQ(refused(StatusCode::BadPlugin, {"no code for max of f32 on devices"}), "");
+  arguments.type = DataType::F16;
+  arguments.reduction = Reduction::Average;
+  EXPECT_EQ(refused(StatusCode::BadPlugin, {"devices do not average f16, whose sums may overflow"}), "");
 }
 
 TEST_F(Refusal, AProgramThatIsNotWhatTheCallAsksForThoughItRanBefore) {

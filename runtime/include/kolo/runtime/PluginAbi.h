@@ -41,8 +41,11 @@ extern "C" {
   X(I64, I64, "i64", 8, KOLO_SIGNED)                                                                                   \
   X(U64, U64, "u64", 8, KOLO_UNSIGNED)
 
-/* Average is the sum, divided once by the number of ranks reduced. Floating point is divided by IEEE division, f16 and
- * bf16 in f32. Integers are truncated towards zero. */
+/* Average is the sum, divided once by the number of ranks reduced. Floating point is divided by IEEE division. On
+ * hosts, averages of f16 and bf16 are summed and divided in f32, and rounded once; devices sum bf16 in bf16, and
+ * average no f16. The sum of integers wraps before it is divided, towards zero: the average of 100 and 100 in i8 is
+ * -28. Min and max of floating point are minimum and maximum of IEEE 754-2019: a NaN wins, and -0 is below +0. Every
+ * result that is a NaN is the type's one NaN: positive, quiet, without payload. */
 #define KOLO_FOR_EACH_REDUCTION(X)                                                                                     \
   X(SUM, Sum, "sum")                                                                                                   \
   X(PRODUCT, Product, "product")                                                                                       \

@@ -28,10 +28,11 @@ static void averageNot(void *const *dsts, int64_t numDsts, const void *const *sr
 /* The host has code for more than the devices. */
 static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS] = {
     [KOLO_F32] = {[KOLO_SUM] = reduceNot, [KOLO_MAX] = reduceNot, [KOLO_AVERAGE] = reduceNot},
+    [KOLO_F16] = {[KOLO_AVERAGE] = reduceNot},
     [KOLO_F64] = {[KOLO_SUM] = reduceNot},
     [KOLO_I32] = {[KOLO_SUM] = reduceNot},
 };
-static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = averageNot};
+static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F16] = averageNot, [KOLO_F32] = averageNot};
 
 static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "pullAllReduce", .run = runNot, .scratchBytes = noScratch},
@@ -45,7 +46,7 @@ static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, ave
 static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels};
 
 static const char *const kernels[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce", "hang"};
-static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}};
+static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}, {KOLO_F16, KOLO_AVERAGE}};
 static const char noImage[] = ".version 7.0";
 static KoloDeviceImage images[] = {
     {"cuda", "sm_100", noImage, sizeof(noImage), KOLO_DEVICE_PTX, 0},
