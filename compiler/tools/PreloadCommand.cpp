@@ -1,5 +1,6 @@
 // kolo preload: runs an unchanged program with the doors for its MPI and for NCCL, or says what to set.
 #include "Commands.h"
+#include "driver/Launchers.h"
 #include "driver/Libraries.h"
 #include "driver/ToolError.h"
 
@@ -68,8 +69,8 @@ std::string findMpiDoor(const MpiAbi &abi) {
   return *door;
 }
 
-/// The doors for all libraries that the command loads, and what was to be preloaded anyway.
-std::string findPreload(const PreloadCommand &options) {
+/// The doors for all libraries that the command loads, with ':' between them.
+std::string findDoors(const PreloadCommand &options) {
   std::vector<std::string> doors;
   const MpiAbi *abi = options.isNccl ? nullptr : findMpi(options.command);
   bool hasNccl = options.isNccl || loadsNccl(options.command);
@@ -79,20 +80,38 @@ std::string findPreload(const PreloadCommand &options) {
     doors.push_back(findMpiDoor(*abi));
   if (doors.empty())
     refuse(options.command);
-  if (const char *others = std::getenv("LD_PRELOAD"); others && *others)
-    doors.push_back(others);
   return fmt::format("{}", fmt::join(doors, ":"));
 }
 
+/// The variables that ranks need on every host: the doors, and the settings that the user gave.
+std::vector<std::string> neededVariables() {
+  std::vector<std::string> names;
+  for (char **entry = environ; *entry; ++entry)
+    if (std::string_view text = *entry; text.starts_with("KOLO_"))
+      names.emplace_back(text.substr(0, text.find('=')));
+  std::ranges::sort(names);
+  names.insert(names.begin(), "LD_PRELOAD");
+  return names;
+}
+
 void run(const PreloadCommand &options) {
-  std::string preload = findPreload(options);
+  std::string doors = findDoors(options), preload = doors;
+  if (const char *others = std::getenv("LD_PRELOAD"); others && *others)
+    preload += std::string(":") + others;
+  Forwarding forwarding = forwardVariables(options.command, neededVariables());
+  addToPreload(forwarding.command, doors);
+  forwarding.environment.insert(forwarding.environment.begin(), {"LD_PRELOAD", preload});
   if (options.mustPrint) {
-    fmt::print("LD_PRELOAD={}\n", preload);
+    for (const Variable &variable : forwarding.environment)
+      fmt::print("{}={}\n", variable.name, variable.value);
+    if (forwarding.command != options.command)
+      fmt::print("{}\n", fmt::join(forwarding.command, " "));
     return;
   }
-  setenv("LD_PRELOAD", preload.c_str(), 1);
+  for (const Variable &variable : forwarding.environment)
+    setenv(variable.name.c_str(), variable.value.c_str(), 1);
   std::vector<char *> words;
-  for (const std::string &word : options.command)
+  for (const std::string &word : forwarding.command)
     words.push_back(const_cast<char *>(word.c_str()));
   words.push_back(nullptr);
   execvp(words[0], words.data());
@@ -105,7 +124,7 @@ void run(const PreloadCommand &options) {
 void addPreloadCommand(CLI::App &app) {
   auto options = std::make_shared<PreloadCommand>();
   CLI::App *command = app.add_subcommand("preload", "runs an unchanged program of MPI or NCCL with Kolo's collectives");
-  command->add_flag("--print", options->mustPrint, "prints the LD_PRELOAD to set, and runs nothing");
+  command->add_flag("--print", options->mustPrint, "prints what to set and how to call the launcher, and runs nothing");
   command->add_flag("--nccl", options->isNccl,
                     "preloads the door for NCCL alone: for programs that load NCCL while they run");
   command->add_option("command", options->command, "after --: for example mpirun -n 4 ./app")

@@ -1,6 +1,7 @@
 #include "Carrier.h"
 
 #include "Process.h"
+#include "RollCall.h"
 
 #include <algorithm>
 #include <atomic>
@@ -133,6 +134,10 @@ std::string Carrier::agreeOnTag() const {
 
 void Carrier::connect() {
   OwnCalls own;
+  if (const char *reason = rollCall().whyNot(owner)) {
+    whyNot = reason;
+    return;
+  }
   CommunicatorOptions options;
   // A rank may compute for as long as it likes before it calls; a peer's death is noticed at once.
   options.timeoutMs = std::numeric_limits<int>::max();

@@ -107,6 +107,16 @@ using namespace kolo::mpi;
 
 #define KOLO_MPI_API extern "C" KOLO_RUNTIME_API
 
+KOLO_MPI_API int MPI_Init(int *argc, char ***argv) {
+  static auto *const next = nextDefinition(&MPI_Init, "MPI_Init");
+  return initialize([&] { return next(argc, argv); });
+}
+
+KOLO_MPI_API int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+  static auto *const next = nextDefinition(&MPI_Init_thread, "MPI_Init_thread");
+  return initialize([&] { return next(argc, argv, required, provided); });
+}
+
 KOLO_MPI_API int MPI_Barrier(MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Barrier, "MPI_Barrier");
   Carrier *carrier = enter(comm);

@@ -55,6 +55,12 @@ static_assert(sizeof(MPI_Fint) == sizeof(int));
   extern "C" KOLO_RUNTIME_API void MPI_##UPPER PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));                 \
   extern "C" KOLO_RUNTIME_API void ompi_##LOWER##_f PARAMETERS
 
+KOLO_FORTRAN(init, INIT, (MPI_Fint * ierr)) { setError(ierr, MPI_Init(nullptr, nullptr)); }
+
+KOLO_FORTRAN(init_thread, INIT_THREAD, (MPI_Fint * required, MPI_Fint *provided, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Init_thread(nullptr, nullptr, *required, provided));
+}
+
 KOLO_FORTRAN(barrier, BARRIER, (MPI_Fint * comm, MPI_Fint *ierr)) { setError(ierr, MPI_Barrier(PMPI_Comm_f2c(*comm))); }
 
 KOLO_FORTRAN(allreduce, ALLREDUCE,

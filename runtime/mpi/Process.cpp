@@ -1,6 +1,7 @@
 #include "Process.h"
 
 #include "Carrier.h"
+#include "RollCall.h"
 
 #include <unistd.h>
 
@@ -17,10 +18,12 @@ using runtime::Door;
 using runtime::Result;
 
 struct State {
+  RollCall rollCall;
   std::optional<Door> door;
   int firstCarried = 4;
-  int rank = 0;          // in MPI_COMM_WORLD
-  int probedTag = 32767; // no program is likely to use it
+  bool isWatched = false; // MPI_Finalize is
+  int rank = 0;           // in MPI_COMM_WORLD
+  int probedTag = 32767;  // no program is likely to use it
   int keyval = MPI_KEYVAL_INVALID;
   std::mutex mutex;
   std::set<Carrier *> carriers;                    // of communicators that were not freed yet
@@ -60,31 +63,45 @@ int onCommunicatorFreed(MPI_Comm, int, void *value, void *) {
   return MPI_SUCCESS;
 }
 
-/// MPI_Finalize frees the attributes of MPI_COMM_SELF before it does anything else.
+/// MPI_Finalize frees the attributes of MPI_COMM_SELF before it does anything else: the last one that was set first.
+/// The callbacks of the program's own attributes may still call collectives. So this attribute is set in MPI_Init,
+/// before the program can set one: then it is the last on all ranks.
 int onFinalize(MPI_Comm, int, void *, void *) {
   isFinalized = true;
   std::scoped_lock lock(state().mutex);
   for (Carrier *carrier : state().carriers)
     carrier->close();
-  if (state().door->wantsStatistics() && state().rank == 0)
+  if (state().door && state().door->wantsStatistics() && rollCall().isFirst(state().rank))
     print(state().door->statistics());
   return MPI_SUCCESS;
 }
 
-void readFirstCarried() {
+/// KOLO_MPI_CARRY_FROM; nothing: it is bad.
+std::optional<int> readFirstCarried() {
   const char *text = std::getenv("KOLO_MPI_CARRY_FROM");
   if (!text)
-    return;
+    return state().firstCarried;
   char *end = nullptr;
   long value = std::strtol(text, &end, 10);
   if (end == text || *end || value < 1 || value > 1000000)
-    giveUp("KOLO_MPI_CARRY_FROM='" + std::string(text) + "' is not a number from 1 to 1000000");
-  state().firstCarried = static_cast<int>(value);
+    return std::nullopt;
+  return static_cast<int>(value);
+}
+
+void watchFinalize() {
+  if (state().isWatched)
+    return;
+  state().isWatched = true;
+  int key = MPI_KEYVAL_INVALID;
+  if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onFinalize, &key, nullptr) != MPI_SUCCESS ||
+      PMPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr) != MPI_SUCCESS)
+    giveUp("MPI gives MPI_COMM_SELF no attribute, by which the door learns of MPI_Finalize");
 }
 
 bool openDoor() {
   OwnCalls own;
   PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
+  watchFinalize();
   int hasTag = 0;
   int *mostTag = nullptr;
   PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &mostTag, &hasTag);
@@ -94,13 +111,12 @@ bool openDoor() {
   if (!opened.isOk())
     giveUp(opened.status().message());
   state().door.emplace(std::move(opened).value());
-  if (state().rank == 0 && !door().notice().empty())
+  if (!rollCall().isMade() && state().rank == 0)
+    print(
+        "calls are forwarded: this program was initialised past the door, so ranks do not know which of them have it");
+  if (rollCall().isFirst(state().rank) && !door().notice().empty())
     print(door().notice());
-  readFirstCarried();
-  int finalizeKey = MPI_KEYVAL_INVALID;
-  if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onCommunicatorFreed, &state().keyval, nullptr) != MPI_SUCCESS ||
-      PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onFinalize, &finalizeKey, nullptr) != MPI_SUCCESS ||
-      PMPI_Comm_set_attr(MPI_COMM_SELF, finalizeKey, nullptr) != MPI_SUCCESS)
+  if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onCommunicatorFreed, &state().keyval, nullptr) != MPI_SUCCESS)
     giveUp("MPI gives no attributes, on which Kolo's communicators hang");
   if (door().logLevel() != runtime::LogLevel::Off)
     for (const runtime::Plugin &plugin : door().plugins())
@@ -128,6 +144,32 @@ Carrier *attachCarrier(MPI_Comm communicator) {
 
 } // namespace
 
+int initialize(const std::function<int()> &initializeMpi) {
+  OwnCalls own;
+  int wasInitialized = 0;
+  PMPI_Initialized(&wasInitialized);
+  if (wasInitialized)
+    return initializeMpi(); // MPI says what is wrong with that
+  std::optional<int> first = readFirstCarried();
+  state().firstCarried = first.value_or(state().firstCarried);
+  state().rollCall.announce("kolo-" KOLO_VERSION "/" + std::to_string(state().firstCarried));
+  if (int code = initializeMpi(); code != MPI_SUCCESS)
+    return code;
+  int size = 1;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
+  PMPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (!first)
+    giveUp("KOLO_MPI_CARRY_FROM='" + std::string(std::getenv("KOLO_MPI_CARRY_FROM")) +
+           "' is not a number from 1 to 1000000");
+  if (runtime::Status status = state().rollCall.hear(state().rank, size); !status.isOk())
+    giveUp(status.message());
+  watchFinalize();
+  if (std::string notice = rollCall().notice(); !notice.empty())
+    print(notice);
+  return MPI_SUCCESS;
+}
+
+const RollCall &rollCall() { return state().rollCall; }
 runtime::Door &door() { return *state().door; }
 int firstCarried() { return state().firstCarried; }
 

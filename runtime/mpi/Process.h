@@ -6,11 +6,20 @@
 #include "kolo/runtime/Door.h"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace kolo::mpi {
 
 class Carrier;
+class RollCall;
+
+/// Calls MPI's own initialisation, and learns around it which ranks have the door. Returns MPI's code. Aborts the job
+/// with one line if KOLO_MPI_CARRY_FROM is bad or the launcher does not answer.
+int initialize(const std::function<int()> &initializeMpi);
+
+/// Which ranks have the door.
+const RollCall &rollCall();
 
 /// The door. The first caller opens it; MPI is initialised then. If it cannot be opened, the job is aborted with one
 /// line that says why.

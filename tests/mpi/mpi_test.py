@@ -26,8 +26,8 @@ class MpiTest(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="tests-of-mpi-")
         self.addCleanup(shutil.rmtree, self.directory)
 
-    def build(self, source, compiler=os.environ["KOLO_MPI_CC"]):
-        program = os.path.join(self.directory, "program")
+    def build(self, source, compiler=os.environ["KOLO_MPI_CC"], name="program"):
+        program = os.path.join(self.directory, name)
         subprocess.run([compiler, "-O1", "-o", program, os.path.join(HERE, source)], check=True, cwd=self.directory)
         return program
 

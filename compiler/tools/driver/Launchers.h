@@ -1,0 +1,30 @@
+// Launchers: how the programs that start ranks are told to pass environment variables on to other hosts. For
+// `kolo preload`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+/// A variable and its value.
+struct Variable {
+  std::string name, value;
+};
+
+/// What to run, so that all ranks get the variables, whichever host they are on.
+struct Forwarding {
+  std::vector<std::string> command;
+  std::vector<Variable> environment; // to set for the command, besides the variables themselves
+};
+
+/// Looks for the first launcher among the words: Open MPI's and PRRTE's, MPICH's Hydra and its derivatives', or Slurm's
+/// srun. Adds to its options the names of these variables, for all programs of the line; no value becomes a word,
+/// because all users see the words of a command. Without a known launcher the command stays as it is. Reads files, and
+/// runs nothing.
+Forwarding forwardVariables(const std::vector<std::string> &command, const std::vector<std::string> &variables);
+
+/// Where the words set LD_PRELOAD for the ranks, puts `preload` before what they set.
+void addToPreload(std::vector<std::string> &command, const std::string &preload);
+
+} // namespace kolo::tools
