@@ -72,6 +72,17 @@ Result<Window> Window::create(size_t sizeBytes) {
   });
 }
 
+Result<Window> Window::reserve(size_t sizeBytes) {
+  return guarded([&]() -> Result<Window> {
+    if (sizeBytes == 0)
+      return error(StatusCode::InvalidArgument, "a window cannot have 0 bytes");
+    Result<std::unique_ptr<Segment>> segment = std::make_shared<SegmentTable>(RankKind::Processes)->reserve(sizeBytes);
+    if (!segment.isOk())
+      return segment.status();
+    return Window(std::make_unique<WindowState>(WindowState{std::move(segment).value(), sizeBytes}));
+  });
+}
+
 Window::Window(std::unique_ptr<WindowState> created) : state(std::move(created)) {}
 Window::Window(Window &&) noexcept = default;
 Window &Window::operator=(Window &&) noexcept = default;

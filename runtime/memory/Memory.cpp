@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -197,25 +198,37 @@ Result<Memory> Memory::createPrivate(size_t sizeBytes) {
   return memory;
 }
 
-Result<Memory> Memory::createShared(size_t sizeBytes) {
-  if (Status status = checkAvailable(sizeBytes, sizeBytes); !status.isOk())
-    return status;
+Result<Memory> Memory::mapShared(size_t sizeBytes) {
   Memory memory;
   memory.descriptor = memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory.descriptor < 0)
     return systemError("memfd_create", errno);
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeBytes) // ftruncate would be a fatal signal
+    return error(StatusCode::SystemError, "sizing a memfd to {} bytes: the limit of file sizes is {} (ulimit -f)",
+                 sizeBytes, limit.rlim_cur);
   if (ftruncate(memory.descriptor, static_cast<off_t>(sizeBytes)) != 0)
     return systemError(fmt::format("sizing a memfd to {} bytes", sizeBytes), errno);
   // The size cannot change any more, so an access through a mapping is never a fatal signal.
   if (fcntl(memory.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return systemError("sealing a memfd", errno);
-  Status status = memory.map(sizeBytes, MAP_SHARED, memory.descriptor);
-  if (status.isOk())
-    status = populate(memory);
-  if (!status.isOk())
+  if (Status status = memory.map(sizeBytes, MAP_SHARED, memory.descriptor); !status.isOk())
     return status;
   return memory;
 }
+
+Result<Memory> Memory::createShared(size_t sizeBytes) {
+  if (Status status = checkAvailable(sizeBytes, sizeBytes); !status.isOk())
+    return status;
+  Result<Memory> memory = mapShared(sizeBytes);
+  if (!memory.isOk())
+    return memory;
+  if (Status status = populate(*memory); !status.isOk())
+    return status;
+  return memory;
+}
+
+Result<Memory> Memory::reserveShared(size_t sizeBytes) { return mapShared(sizeBytes); }
 
 Result<Memory> Memory::openPeer(pid_t pid, int fd, size_t sizeBytes) {
   std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
@@ -232,7 +245,9 @@ Result<Memory> Memory::openPeer(pid_t pid, int fd, size_t sizeBytes) {
   close(opened);
   if (!status.isOk())
     return status;
-  (void)madvise(memory.base, memory.size, MADV_POPULATE_WRITE); // saves page faults later; the pages exist already
+  constexpr uint64_t blockBytes = 512;                                 // of st_blocks
+  if (static_cast<uint64_t>(info.st_blocks) * blockBytes >= sizeBytes) // else it was only reserved
+    (void)madvise(memory.base, memory.size, MADV_POPULATE_WRITE);      // saves page faults later
   return memory;
 }
 

@@ -27,6 +27,10 @@ public:
   static Result<Memory> createPrivate(size_t sizeBytes);
   static Result<Memory> createShared(size_t sizeBytes);
 
+  /// As createShared, but touches nothing: the kernel gives a page when somebody first uses it. Whoever uses more than
+  /// there is gets killed, as with malloc. SystemError.
+  static Result<Memory> reserveShared(size_t sizeBytes);
+
   /// Maps memory that process `pid` created shared with descriptor `fd`. SystemError, OutOfMemory.
   static Result<Memory> openPeer(pid_t pid, int fd, size_t sizeBytes);
 
@@ -36,6 +40,7 @@ public:
   int fd() const { return descriptor; }
 
 private:
+  static Result<Memory> mapShared(size_t sizeBytes);
   void swap(Memory &other) noexcept;
   Status map(size_t sizeBytes, int flags, int mappedFd);
 

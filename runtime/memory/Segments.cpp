@@ -16,6 +16,13 @@ Result<std::unique_ptr<Segment>> SegmentTable::create(size_t sizeBytes) {
   return add(std::make_shared<const Memory>(std::move(memory).value()));
 }
 
+Result<std::unique_ptr<Segment>> SegmentTable::reserve(size_t sizeBytes) {
+  Result<Memory> memory = Memory::reserveShared(sizeBytes);
+  if (!memory.isOk())
+    return memory.status();
+  return add(std::make_shared<const Memory>(std::move(memory).value()));
+}
+
 std::unique_ptr<Segment> SegmentTable::adopt(const Segment &other) { return add(other.memory); }
 
 std::unique_ptr<Segment> SegmentTable::add(std::shared_ptr<const Memory> memory) {

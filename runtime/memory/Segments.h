@@ -45,6 +45,8 @@ public:
 
   /// Zeroed memory. OutOfMemory, SystemError.
   Result<std::unique_ptr<Segment>> create(size_t sizeBytes);
+  /// Memory that is not touched yet: see Memory::reserveShared. SystemError.
+  Result<std::unique_ptr<Segment>> reserve(size_t sizeBytes);
   /// A segment of this table at the memory of another table's.
   std::unique_ptr<Segment> adopt(const Segment &other);
 

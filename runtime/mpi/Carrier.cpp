@@ -1,5 +1,6 @@
 #include "Carrier.h"
 
+#include "PageHeap.h"
 #include "Process.h"
 #include "RollCall.h"
 
@@ -37,6 +38,10 @@ std::string describe(const Request &request, int64_t sizeBytes) {
              : text;
 }
 
+size_t bytesOf(const Shape &shape, const Side &side) {
+  return static_cast<size_t>(shape.count) * runtime::sizeBytes(shape.type) * static_cast<size_t>(side.blocks);
+}
+
 /// Errors of the caller or of its settings; others, as ranks on other hosts, only mean that Kolo cannot help.
 bool isMistake(const Status &status) {
   return status.code() == StatusCode::InvalidArgument || status.code() == StatusCode::Mismatch;
@@ -66,11 +71,15 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
     whyNot = "more ranks than Kolo connects";
 }
 
-void Carrier::adopt(const runtime::Window &window) {
-  if (!communicator)
+void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
+  int piece = memory ? pageHeap().pieceOf(memory) : -1;
+  if (piece < 0)
     return;
-  if (Result<runtime::Window> adopted = communicator->adopt(window); adopted.isOk())
-    windows.emplace(window.data(), std::move(adopted).value());
+  pageHeap().use(piece, memory, sizeBytes);
+  if (windows.contains(piece)) [[likely]]
+    return;
+  Result<runtime::Window> adopted = communicator->adopt(pageHeap().windowOf(piece));
+  windows.emplace(piece, adopted.isOk() ? std::optional(std::move(adopted).value()) : std::nullopt);
 }
 
 void Carrier::close() {
@@ -158,7 +167,6 @@ void Carrier::connect() {
     if (created.isOk()) {
       communicator.emplace(std::move(created).value());
       decisions.resize(numDecisions);
-      adoptAll(*this);
     }
   }
   whyNot = "ranks that Kolo cannot connect";
@@ -198,8 +206,7 @@ Carrier::Decision &Carrier::decide(const Request &request) {
 }
 
 std::byte *Carrier::reserve(Packed &packed, const Shape &shape, const Side &side) const {
-  size_t sizeBytes = static_cast<size_t>(shape.count) * runtime::sizeBytes(shape.type);
-  sizeBytes *= static_cast<size_t>(side.blocks);
+  const size_t sizeBytes = bytesOf(shape, side);
   if (packed.sizeBytes < sizeBytes || (packed.sizeBytes > mostKeptBytes && sizeBytes <= mostKeptBytes)) {
     packed.memory = std::make_unique_for_overwrite<std::byte[]>(sizeBytes);
     packed.sizeBytes = sizeBytes;
@@ -250,6 +257,10 @@ std::optional<int> Carrier::run(const Request &request, Decision &decision) {
   bool isFront = request.shape.kind == CollectiveKind::ReduceScatter && input.memory == output.memory;
   if (isFront) [[unlikely]]
     decision.arguments.output = reserve(packedOutput, request.shape, output);
+  if (decision.sizeBytes >= static_cast<int64_t>(PageHeap::leastBytes)) {
+    makeWindow(decision.arguments.input, bytesOf(request.shape, input));
+    makeWindow(decision.arguments.output, bytesOf(request.shape, output));
+  }
   if (Status status = communicator->run(*decision.plugin, decision.arguments); !status.isOk()) [[unlikely]]
     return fail(request.function, status);
   door().countCarried(decision.sizeBytes);

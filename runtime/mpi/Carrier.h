@@ -57,10 +57,6 @@ public:
   /// Leaves Kolo's communicator; later calls are forwarded.
   void close();
 
-  /// Lets peers access memory of MPI_Alloc_mem directly, and no more. Any thread may call these.
-  void adopt(const runtime::Window &window);
-  void drop(const runtime::Window &window) { windows.erase(window.data()); }
-
 private:
   struct Decision {
     bool isMade = false;
@@ -76,6 +72,8 @@ private:
   };
 
   void connect();
+  /// Makes a buffer in memory of MPI_Alloc_mem a window of this communicator.
+  void makeWindow(const void *memory, size_t sizeBytes);
   /// Whether the ranks may try to connect, the same on all of them.
   runtime::Status agree(bool &areOnOneHost) const;
   std::string agreeOnTag() const;
@@ -91,8 +89,8 @@ private:
   int64_t numCalls = 0;
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;
-  std::map<const void *, runtime::Window> windows; // guarded by the process's lock; by address
-  std::vector<Decision> decisions;                 // by hash; a newer one replaces an older one
+  std::map<int, std::optional<runtime::Window>> windows; // by piece of the page heap; nothing: it could not become one
+  std::vector<Decision> decisions;                       // by hash; a newer one replaces an older one
   Packed packedInput, packedOutput;
 };
 

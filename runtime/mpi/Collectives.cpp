@@ -3,6 +3,7 @@
 // memory; so none of these decides. What is not carried goes to the next definition of the function, which may be
 // another tool's.
 #include "Carrier.h"
+#include "PageHeap.h"
 #include "Process.h"
 
 #include "kolo/runtime/Export.h"
@@ -254,7 +255,7 @@ KOLO_MPI_API int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype s
 
 KOLO_MPI_API int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr) {
   static auto *const next = nextDefinition(&MPI_Alloc_mem, "MPI_Alloc_mem");
-  void *memory = mayCarry() ? allocateWindow(size) : nullptr;
+  void *memory = allocateMemory(size, info);
   if (!memory)
     return next(size, info, baseptr);
   *static_cast<void **>(baseptr) = memory;
@@ -263,5 +264,5 @@ KOLO_MPI_API int MPI_Alloc_mem(MPI_Aint size, MPI_Info info, void *baseptr) {
 
 KOLO_MPI_API int MPI_Free_mem(void *base) {
   static auto *const next = nextDefinition(&MPI_Free_mem, "MPI_Free_mem");
-  return freeWindow(base) ? MPI_SUCCESS : next(base);
+  return pageHeap().free(base) ? MPI_SUCCESS : next(base);
 }

@@ -1,13 +1,14 @@
 #include "Process.h"
 
 #include "Carrier.h"
+#include "PageHeap.h"
 #include "RollCall.h"
 
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
-#include <map>
+#include <cstring>
 #include <mutex>
 #include <set>
 
@@ -26,8 +27,9 @@ struct State {
   int probedTag = 32767;  // no program is likely to use it
   int keyval = MPI_KEYVAL_INVALID;
   std::mutex mutex;
-  std::set<Carrier *> carriers;                    // of communicators that were not freed yet
-  std::map<const void *, runtime::Window> windows; // by address
+  std::set<Carrier *> carriers; // of communicators that were not freed yet
+  bool hasPageHeap = false;
+  PageHeap pageHeap;
 };
 
 // Not destroyed: MPI may call back after static objects are gone.
@@ -86,6 +88,14 @@ std::optional<int> readFirstCarried() {
   if (end == text || *end || value < 1 || value > 1000000)
     return std::nullopt;
   return static_cast<int>(value);
+}
+
+/// KOLO_MPI_WINDOWS; nothing: it is bad.
+std::optional<bool> readWantsWindows() {
+  const char *text = std::getenv("KOLO_MPI_WINDOWS");
+  if (!text || std::strcmp(text, "1") == 0)
+    return true;
+  return std::strcmp(text, "0") == 0 ? std::optional(false) : std::nullopt;
 }
 
 void watchFinalize() {
@@ -163,6 +173,10 @@ int initialize(const std::function<int()> &initializeMpi) {
            "' is not a number from 1 to 1000000");
   if (runtime::Status status = state().rollCall.hear(state().rank, size); !status.isOk())
     giveUp(status.message());
+  std::optional<bool> wantsWindows = readWantsWindows();
+  if (!wantsWindows)
+    giveUp("KOLO_MPI_WINDOWS='" + std::string(std::getenv("KOLO_MPI_WINDOWS")) + "' is neither 0 nor 1");
+  state().hasPageHeap = *wantsWindows && rollCall().hasPeers();
   watchFinalize();
   if (std::string notice = rollCall().notice(); !notice.empty())
     print(notice);
@@ -202,39 +216,12 @@ Carrier *carrierOf(MPI_Comm communicator) {
   return last.carrier;
 }
 
-void *allocateWindow(MPI_Aint sizeBytes) {
-  // A window takes descriptors and mappings in every process, so small and numerous memory stays ordinary.
-  constexpr MPI_Aint leastBytes = 16384;
-  constexpr size_t mostWindows = 64;
-  std::scoped_lock lock(state().mutex);
-  if (sizeBytes < leastBytes || state().windows.size() >= mostWindows)
-    return nullptr;
-  Result<runtime::Window> window = runtime::Window::create(static_cast<size_t>(sizeBytes));
-  if (!window.isOk())
-    return nullptr;
-  void *memory = window->data();
-  for (Carrier *carrier : state().carriers)
-    carrier->adopt(*window);
-  state().windows.emplace(memory, std::move(window).value());
-  return memory;
+void *allocateMemory(MPI_Aint sizeBytes, MPI_Info info) {
+  bool isMpis = !state().hasPageHeap || info != MPI_INFO_NULL || isFinalized.load(std::memory_order_relaxed);
+  return isMpis || sizeBytes < 0 ? nullptr : state().pageHeap.allocate(static_cast<size_t>(sizeBytes));
 }
 
-bool freeWindow(const void *memory) {
-  std::scoped_lock lock(state().mutex);
-  auto found = state().windows.find(memory);
-  if (found == state().windows.end())
-    return false;
-  for (Carrier *carrier : state().carriers)
-    carrier->drop(found->second);
-  state().windows.erase(found);
-  return true;
-}
-
-void adoptAll(Carrier &carrier) {
-  std::scoped_lock lock(state().mutex);
-  for (const auto &[address, window] : state().windows)
-    carrier.adopt(window);
-}
+PageHeap &pageHeap() { return state().pageHeap; }
 
 void driveMpi() {
   int isThere = 0;

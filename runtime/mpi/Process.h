@@ -12,6 +12,7 @@
 namespace kolo::mpi {
 
 class Carrier;
+class PageHeap;
 class RollCall;
 
 /// Calls MPI's own initialisation, and learns around it which ranks have the door. Returns MPI's code. Aborts the job
@@ -43,12 +44,10 @@ public:
 /// The carrier that hangs on this communicator; made when there is none. Null for MPI_COMM_NULL and where MPI refuses.
 Carrier *carrierOf(MPI_Comm communicator);
 
-/// Memory for MPI_Alloc_mem that peers access directly; null: the caller forwards.
-void *allocateWindow(MPI_Aint sizeBytes);
-/// Whether the memory was such, and is freed now.
-bool freeWindow(const void *memory);
-/// Gives a new carrier's communicator all of that memory.
-void adoptAll(Carrier &carrier);
+/// Memory for MPI_Alloc_mem that can become a window; null: the caller forwards.
+void *allocateMemory(MPI_Aint sizeBytes, MPI_Info info);
+/// Where that memory lies.
+PageHeap &pageHeap();
 
 /// Lets MPI make progress. For waits.
 void driveMpi();

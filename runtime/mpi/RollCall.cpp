@@ -105,6 +105,8 @@ const char *RollCall::whyNot(MPI_Comm communicator) const {
   return nullptr;
 }
 
+bool RollCall::hasPeers() const { return !ownTerms.empty() && std::count(terms.begin(), terms.end(), ownTerms) > 1; }
+
 bool RollCall::isFirst(int rank) const {
   auto first = std::find_if(terms.begin(), terms.end(), [](const std::string &each) { return !each.empty(); });
   return rank == (first == terms.end() ? 0 : first - terms.begin());

@@ -32,6 +32,9 @@ public:
   /// Whether `hear` has returned.
   bool isMade() const { return isHeard; }
 
+  /// Whether any other rank can carry with this one.
+  bool hasPeers() const;
+
   /// Why ranks of this communicator cannot carry together; null: they can. The same on all of its ranks that have the
   /// door. Never blocks.
   const char *whyNot(MPI_Comm communicator) const;

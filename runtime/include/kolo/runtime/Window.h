@@ -13,14 +13,18 @@ class CommunicatorState;
 struct WindowState;
 struct RemoteWindowState;
 
-/// Owns memory that Communicator::allocate or `create` made. The memory is zeroed, aligned to a page and already
-/// touched. From 2 MiB on it is on huge pages where the kernel has them. Communicator::run takes pointers to any byte
-/// of it. It may outlive its communicator. Destroy it only while no rank runs a call that uses it: after `run` or
-/// `barrier` has returned.
+/// Owns memory that Communicator::allocate, `create` or `reserve` made. The memory is zeroed and aligned to a page,
+/// from 2 MiB on to a huge page. If `reserve` did not make it, it is touched, and from 2 MiB on it is on huge pages
+/// where the kernel has them. Communicator::run takes pointers to any byte of it. It may outlive its communicator.
+/// Destroy it only while no rank runs a call that uses it: after `run` or `barrier` has returned.
 class KOLO_RUNTIME_API Window {
 public:
   /// Makes memory that belongs to no communicator, for Communicator::adopt. Errors as for Communicator::allocate.
   static Result<Window> create(size_t sizeBytes);
+
+  /// As create, but touches nothing: the kernel gives a page when somebody first uses it, and nobody asks whether there
+  /// is one. InvalidArgument: sizeBytes is 0. SystemError.
+  static Result<Window> reserve(size_t sizeBytes);
 
   Window(Window &&) noexcept;
   Window &operator=(Window &&) noexcept;

@@ -1,0 +1,154 @@
+/* MPI_Alloc_mem: `memory CASE`. Each checks itself; PMPI_Alloc_mem is the MPI library's own. */
+#include <mpi.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size;
+
+static void check(int holds, const char *what) {
+  if (holds)
+    return;
+  printf("rank %d: wrong: %s\n", rank, what);
+  fflush(stdout);
+  MPI_Abort(MPI_COMM_WORLD, 7);
+}
+
+static void *allocate(size_t bytes) {
+  void *memory = NULL;
+  check(MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory) == MPI_SUCCESS && memory, "MPI_Alloc_mem");
+  return memory;
+}
+
+static size_t residentBytes(void) {
+  size_t pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  check(file && fscanf(file, "%*u %zu", &pages) == 1, "statm");
+  fclose(file);
+  return pages * 4096;
+}
+
+/* Mappings of at least 64 MiB of memory that ranks share through a door. */
+static int largeMappings(void) {
+  int number = 0;
+  char line[4096];
+  FILE *file = fopen("/proc/self/maps", "r");
+  while (fgets(line, sizeof(line), file)) {
+    unsigned long begin, end;
+    number += strstr(line, "memfd:kolo") && sscanf(line, "%lx-%lx", &begin, &end) == 2 && end - begin >= 64u << 20;
+  }
+  fclose(file);
+  return number;
+}
+
+/* Memory that nobody uses is not there, and what was freed does not stay. */
+static void unused(void) {
+  size_t before = residentBytes();
+  void *many[16];
+  for (int i = 0; i < 16; ++i)
+    many[i] = allocate(256u << 20);
+  check(residentBytes() < before + (8u << 20), "memory that nobody has touched is there");
+  for (int i = 0; i < 16; ++i)
+    MPI_Free_mem(many[i]);
+  for (int round = 0; round < 6; ++round) {
+    for (int i = 0; i < 16; ++i)
+      memset(many[i] = allocate(((size_t)(i + round) << 20) + 5), 1, (size_t)(i + round) << 20);
+    for (int i = 0; i < 16; ++i)
+      MPI_Free_mem(many[(i * 7) % 16]);
+  }
+  check(residentBytes() < before + (160u << 20), "freed memory stays");
+}
+
+/* Random allocations keep what is stored in them. */
+static void stamps(void) {
+  enum { most = 200 };
+  static struct {
+    unsigned char *memory;
+    size_t bytes;
+  } held[most];
+  unsigned random = (unsigned)rank + 1;
+  for (int step = 0; step < 6000; ++step) {
+    int i = (int)((random = random * 1664525u + 1013904223u) >> 16) % most;
+    unsigned char stamp = (unsigned char)(i + 1);
+    if (held[i].memory) {
+      size_t last = held[i].bytes - 1;
+      check(held[i].memory[0] == stamp && held[i].memory[last / 2] == stamp && held[i].memory[last] == stamp, "stamp");
+      memset(held[i].memory, 0, 1);
+      MPI_Free_mem(held[i].memory);
+      held[i].memory = NULL;
+      continue;
+    }
+    int order = 10 + (int)((random = random * 1664525u + 1013904223u) >> 16) % 13;
+    held[i].bytes = ((size_t)1 << order) + (random >> 8) % ((size_t)1 << order);
+    held[i].memory = allocate(held[i].bytes);
+    memset(held[i].memory, stamp, order < 16 ? held[i].bytes : 1);
+    held[i].memory[(held[i].bytes - 1) / 2] = held[i].memory[held[i].bytes - 1] = stamp;
+  }
+  printf("rank %d: stamps in %s\n", rank, largeMappings() ? "pieces" : "memory of MPI");
+}
+
+/* Becomes a window when a collective first uses it. */
+static void window(void) {
+  enum { count = 3 << 20 };
+  int times = 0;
+  double *in = allocate(sizeof(double) * count), *out = allocate(sizeof(double) * count);
+  for (int i = 0; i < count; ++i)
+    in[i] = rank + i % 1000;
+  for (int i = 0; i < 6; ++i)
+    MPI_Barrier(MPI_COMM_WORLD);
+  int before = largeMappings();
+  for (; times < 8; ++times) { /* repetitions may move it to other pages */
+    memset(out, 0, sizeof(double) * count);
+    MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < count; ++i)
+      check(out[i] == size * (size - 1) / 2 + (double)size * (i % 1000), "all-reduce");
+    MPI_Allreduce(MPI_IN_PLACE, out + 1000, count / 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+  }
+  printf("rank %d: %d large mappings before, %d after\n", rank, before, largeMappings());
+  MPI_Free_mem(in);
+  in = allocate(sizeof(double) * count); /* other memory at the same place, perhaps */
+  for (int i = 0; i < count; ++i)
+    in[i] = rank;
+  MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  check(out[count - 1] == size * (size - 1) / 2, "all-reduce after other memory");
+  MPI_Free_mem(in);
+  MPI_Free_mem(out);
+}
+
+/* Nanoseconds of an allocation and of its end, through the door and of MPI: the least of many, in turns. */
+static void speed(void) {
+  for (size_t bytes = 16384; bytes <= 256u << 20; bytes *= 4) {
+    double best[2] = {1, 1};
+    for (int round = 0; round < 400; ++round)
+      for (int isMpis = 0; isMpis < 2; ++isMpis) {
+        void *memory = NULL;
+        double start = MPI_Wtime();
+        for (int i = 0; i < 10; ++i) {
+          if (isMpis)
+            PMPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory), PMPI_Free_mem(memory);
+          else
+            MPI_Alloc_mem((MPI_Aint)bytes, MPI_INFO_NULL, &memory), MPI_Free_mem(memory);
+        }
+        double each = (MPI_Wtime() - start) / 10;
+        best[isMpis] = each < best[isMpis] ? each : best[isMpis];
+      }
+    if (rank == 0)
+      printf("%zu bytes: %.0f ns, MPI %.0f ns\n", bytes, best[0] * 1e9, best[1] * 1e9);
+  }
+}
+
+int main(int argc, char **argv) {
+  const struct {
+    const char *name;
+    void (*run)(void);
+  } cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window}, {"speed", speed}};
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
+    if (argc > 1 && strcmp(argv[1], cases[i].name) == 0)
+      cases[i].run();
+  MPI_Finalize();
+  return 0;
+}

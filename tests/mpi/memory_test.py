@@ -1,0 +1,58 @@
+"""Memory of MPI_Alloc_mem under the door: as cheap as MPI's own until a carried call uses it, and a window from then on.
+
+usage: memory_test.py CLASS...; the environment as for mpi_test.py.
+"""
+import re
+import unittest
+
+from mpi_test import DOOR, MpiTest
+
+
+class Memory(MpiTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.build("memory.c")
+
+    def succeeds(self, ranks, case, **options):
+        code, output = self.mpirun(ranks, self.program, case, **options)
+        self.assertEqual(code, 0, output)
+        return output
+
+    def mappings(self, output):
+        return set(re.findall(r"(\d) large mappings before, (\d) after", output))
+
+    def test_what_nobody_uses_is_not_there(self):
+        self.succeeds(2, "unused")
+
+    def test_allocations_do_not_overlap(self):
+        for ranks in (2, 4):
+            self.assertEqual(self.succeeds(ranks, "stamps").count("stamps in pieces"), ranks)
+
+    def test_it_becomes_a_window_when_a_carried_call_uses_it(self):
+        for ranks in (2, 4):
+            output = self.expectCarried(17, ranks, self.program, "window")
+            self.assertEqual(self.mappings(output), {("1", str(ranks))})
+
+    def test_the_switch(self):
+        output = self.expectCarried(17, 2, self.program, "window", KOLO_MPI_WINDOWS="0")
+        self.assertEqual(self.mappings(output), {("0", "0")})
+        code, output = self.mpirun(2, self.program, "window", KOLO_MPI_WINDOWS="yes")
+        self.assertNotEqual(code, 0, output)
+        self.assertIn("KOLO_MPI_WINDOWS='yes' is neither 0 nor 1", output)
+
+    def test_an_allocation_takes_at_most_twice_the_time_of_mpi(self):
+        times = re.findall(r"(\d+) bytes: (\d+) ns, MPI (\d+) ns", self.succeeds(2, "speed"))
+        self.assertEqual(len(times), 8)
+        for sizeBytes, ours, theirs in times:
+            print(f"{self.id()}: {sizeBytes} bytes: {ours} ns, MPI {theirs} ns")
+            self.assertLessEqual(int(ours), 2 * int(theirs), sizeBytes)
+
+    def test_where_no_piece_can_be_made_it_is_mpis(self):
+        limited = ["sh", "-c", f'ulimit -f 20000; exec env LD_PRELOAD={DOOR} "$0" "$@"']  # 10 MB, a fatal signal beyond it
+        code, output = self.mpirun(2, *limited, self.program, "stamps", door=None)
+        self.assertEqual(code, 0, output)
+        self.assertEqual(output.count("stamps in memory of MPI"), 2, output)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
