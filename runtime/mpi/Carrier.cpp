@@ -38,13 +38,64 @@ std::string describe(const Request &request, int64_t sizeBytes) {
              : text;
 }
 
-size_t bytesOf(const Shape &shape, const Side &side) {
+size_t sideBytes(const Shape &shape, const Side &side) {
   return static_cast<size_t>(shape.count) * runtime::sizeBytes(shape.type) * static_cast<size_t>(side.blocks);
 }
+
+/// What MPI_Pack and MPI_Unpack are given for the elements of a side. They need a pointer, and MPI_BOTTOM is null. So a
+/// datatype of absolute addresses is moved, and the pointer is moved back.
+struct Elements {
+  explicit Elements(const Side &side) : memory(side.memory), count(side.count * side.blocks), type(side.type) {
+    int sizeBytes = 0;
+    PMPI_Type_size(type, &sizeBytes);
+    packedBytes = sizeBytes * count;
+    isMoved = memory == MPI_BOTTOM;
+    if (!isMoved)
+      return;
+    constexpr MPI_Aint distance = 4096;
+    const MPI_Aint back = -distance;
+    PMPI_Type_create_hindexed(1, &count, &back, side.type, &type);
+    PMPI_Type_commit(&type);
+    memory = reinterpret_cast<void *>(distance);
+    count = 1;
+  }
+  ~Elements() {
+    if (isMoved)
+      PMPI_Type_free(&type);
+  }
+  Elements(const Elements &) = delete;
+  Elements &operator=(const Elements &) = delete;
+
+  void *memory;
+  int count;
+  MPI_Datatype type;
+  int packedBytes = 0;
+  bool isMoved = false;
+};
 
 /// Errors of the caller or of its settings; others, as ranks on other hosts, only mean that Kolo cannot help.
 bool isMistake(const Status &status) {
   return status.code() == StatusCode::InvalidArgument || status.code() == StatusCode::Mismatch;
+}
+
+/// Mistakes of this rank alone, which its peers cannot see. Nothing: none.
+struct Mistake {
+  int code;
+  std::string text;
+};
+std::optional<Mistake> findMistake(const Request &request) {
+  const Side &input = request.input, &output = request.output;
+  // Where it may stand, the side has the other buffer instead.
+  if ((input.blocks && input.memory == MPI_IN_PLACE) || (output.blocks && output.memory == MPI_IN_PLACE))
+    return Mistake{MPI_ERR_BUFFER, "MPI_IN_PLACE may not stand for this buffer"};
+  if (!input.blocks || !output.blocks)
+    return std::nullopt;
+  // Data would lie in other places than with MPI, or beyond the buffer.
+  const int64_t given = bytesOf(input.count, input.type), taken = bytesOf(output.count, output.type);
+  if (given == taken) [[likely]]
+    return std::nullopt;
+  return Mistake{MPI_ERR_TRUNCATE, "this rank gives blocks of " + std::to_string(given) +
+                                       " bytes and takes blocks of " + std::to_string(taken)};
 }
 
 /// What ranks tell each other before they connect.
@@ -184,10 +235,10 @@ std::nullopt_t Carrier::forward(const char *function, const char *reason) const 
   return std::nullopt;
 }
 
-int Carrier::fail(const char *function, const Status &status) const {
+int Carrier::fail(const char *function, const Status &status, int code) const {
   print(std::string(function) + " on a communicator of " + std::to_string(numRanks) + " ranks: " + status.message());
-  PMPI_Comm_call_errhandler(owner, MPI_ERR_OTHER);
-  return MPI_ERR_OTHER;
+  PMPI_Comm_call_errhandler(owner, code);
+  return code;
 }
 
 Carrier::Decision &Carrier::decide(const Request &request) {
@@ -206,7 +257,7 @@ Carrier::Decision &Carrier::decide(const Request &request) {
 }
 
 std::byte *Carrier::reserve(Packed &packed, const Shape &shape, const Side &side) const {
-  const size_t sizeBytes = bytesOf(shape, side);
+  const size_t sizeBytes = sideBytes(shape, side);
   if (packed.sizeBytes < sizeBytes || (packed.sizeBytes > mostKeptBytes && sizeBytes <= mostKeptBytes)) {
     packed.memory = std::make_unique_for_overwrite<std::byte[]>(sizeBytes);
     packed.sizeBytes = sizeBytes;
@@ -215,17 +266,15 @@ std::byte *Carrier::reserve(Packed &packed, const Shape &shape, const Side &side
 }
 
 int Carrier::pack(const Side &side, std::byte *to) const {
-  int sizeBytes = 0, position = 0;
-  PMPI_Type_size(side.type, &sizeBytes);
-  return PMPI_Pack(side.memory, side.count * side.blocks, side.type, to, sizeBytes * side.count * side.blocks,
-                   &position, owner);
+  const Elements elements(side);
+  int position = 0;
+  return PMPI_Pack(elements.memory, elements.count, elements.type, to, elements.packedBytes, &position, owner);
 }
 
 int Carrier::unpack(const std::byte *from, const Side &side) const {
-  int sizeBytes = 0, position = 0;
-  PMPI_Type_size(side.type, &sizeBytes);
-  return PMPI_Unpack(from, sizeBytes * side.count * side.blocks, &position, side.memory, side.count * side.blocks,
-                     side.type, owner);
+  const Elements elements(side);
+  int position = 0;
+  return PMPI_Unpack(from, elements.packedBytes, &position, elements.memory, elements.count, elements.type, owner);
 }
 
 std::optional<int> Carrier::perform(const Request &request) {
@@ -236,6 +285,8 @@ std::optional<int> Carrier::perform(const Request &request) {
   Decision &decision = decide(request);
   if (!decision.plugin)
     return forward(request.function, "no program");
+  if (std::optional<Mistake> mistake = findMistake(request)) [[unlikely]]
+    return fail(request.function, {StatusCode::InvalidArgument, mistake->text}, mistake->code);
   return run(request, decision);
 }
 
@@ -258,8 +309,8 @@ std::optional<int> Carrier::run(const Request &request, Decision &decision) {
   if (isFront) [[unlikely]]
     decision.arguments.output = reserve(packedOutput, request.shape, output);
   if (decision.sizeBytes >= static_cast<int64_t>(PageHeap::leastBytes)) {
-    makeWindow(decision.arguments.input, bytesOf(request.shape, input));
-    makeWindow(decision.arguments.output, bytesOf(request.shape, output));
+    makeWindow(decision.arguments.input, sideBytes(request.shape, input));
+    makeWindow(decision.arguments.output, sideBytes(request.shape, output));
   }
   if (Status status = communicator->run(*decision.plugin, decision.arguments); !status.isOk()) [[unlikely]]
     return fail(request.function, status);

@@ -78,7 +78,7 @@ private:
   runtime::Status agree(bool &areOnOneHost) const;
   std::string agreeOnTag() const;
   Decision &decide(const Request &request);
-  int fail(const char *function, const runtime::Status &status) const;
+  int fail(const char *function, const runtime::Status &status, int code = MPI_ERR_OTHER) const;
   int pack(const Side &side, std::byte *to) const;
   int unpack(const std::byte *from, const Side &side) const;
   std::byte *reserve(Packed &packed, const Shape &shape, const Side &side) const;

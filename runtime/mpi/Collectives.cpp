@@ -33,17 +33,6 @@ Carrier *enter(MPI_Comm communicator) {
   return carrier && carrier->enter() ? carrier : nullptr;
 }
 
-/// Bytes of `count` elements; -1: MPI will say what is wrong with them.
-int64_t bytesOf(int count, MPI_Datatype type) {
-  if (count < 0 || type == MPI_DATATYPE_NULL)
-    return -1;
-  if (const BasicType *basic = findBasicType(type)) [[likely]]
-    return basic->sizeBytes * count;
-  OwnCalls own;
-  int sizeBytes = 0;
-  return PMPI_Type_size(type, &sizeBytes) == MPI_SUCCESS ? int64_t(sizeBytes) * count : -1;
-}
-
 /// Block number `block` of `count` elements each.
 void *blockOf(const void *memory, int block, int count, MPI_Datatype type) {
   MPI_Aint least = 0, extent = 0;
@@ -86,18 +75,22 @@ Shape combined(CollectiveKind kind, const Side &data, MPI_Op operation, const ch
 }
 
 /// For what MPI will refuse itself, on this rank.
-bool isWrongRoot(const Carrier &carrier, int root) { return root < 0 || root >= carrier.size(); }
+bool isWrong(const Side &side) { return side.blocks && (side.count < 0 || side.type == MPI_DATATYPE_NULL); }
+bool isWrong(const Carrier &carrier, const Request &request) {
+  const int root = request.shape.root;
+  return root < 0 || root >= carrier.size() || isWrong(request.input) || isWrong(request.output);
+}
 
 } // namespace
 
 static std::optional<int> carryMove(Carrier &carrier, const Request &request) {
-  if (request.shape.count < 0 || isWrongRoot(carrier, request.shape.root))
+  if (request.shape.count < 0 || isWrong(carrier, request))
     return carrier.forward(request.function, "wrong argument");
   return carrier.perform(request);
 }
 
 static std::optional<int> carryCombination(Carrier &carrier, const Request &request, const char *whyNot) {
-  if (isWrongRoot(carrier, request.shape.root))
+  if (isWrong(carrier, request))
     whyNot = "wrong argument";
   return whyNot ? carrier.forward(request.function, whyNot) : carrier.perform(request);
 }
@@ -144,7 +137,8 @@ KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_D
   if (Carrier *carrier = enter(comm)) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype, carrier->rank() == root ? 1 : 0);
-    Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, count, datatype);
+    bool isInPlace = output.blocks && sendbuf == MPI_IN_PLACE;
+    Side input = isInPlace ? output : sideOf(sendbuf, count, datatype);
     Shape shape = combined(CollectiveKind::Reduce, input, op, whyNot, root);
     if (auto code = carryCombination(*carrier, {"MPI_Reduce", shape, input, output}, whyNot))
       return *code;

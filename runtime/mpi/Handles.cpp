@@ -99,6 +99,15 @@ const BasicType *findBasicType(MPI_Datatype type) {
   return table.find(type);
 }
 
+int64_t bytesOf(int count, MPI_Datatype type) {
+  if (count < 0 || type == MPI_DATATYPE_NULL)
+    return -1;
+  if (const BasicType *basic = findBasicType(type)) [[likely]]
+    return basic->sizeBytes * count;
+  int sizeBytes = 0;
+  return PMPI_Type_size(type, &sizeBytes) == MPI_SUCCESS ? int64_t(sizeBytes) * count : -1;
+}
+
 std::optional<runtime::Reduction> reductionOf(MPI_Op operation) {
   if (operation == MPI_SUM)
     return runtime::Reduction::Sum;

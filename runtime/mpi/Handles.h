@@ -31,6 +31,9 @@ struct BasicType {
 /// Null: a derived type, or a predefined one with gaps. Never blocks; calls no MPI after the first time.
 const BasicType *findBasicType(MPI_Datatype type);
 
+/// Bytes of `count` elements; -1: MPI will say what is wrong with them. Never blocks.
+int64_t bytesOf(int count, MPI_Datatype type);
+
 std::optional<runtime::Reduction> reductionOf(MPI_Op operation);
 
 } // namespace kolo::mpi

@@ -183,6 +183,8 @@ int initialize(const std::function<int()> &initializeMpi) {
   return MPI_SUCCESS;
 }
 
+bool wasSeen() { return rollCall().isMade() || state().isWatched; }
+
 const RollCall &rollCall() { return state().rollCall; }
 runtime::Door &door() { return *state().door; }
 int firstCarried() { return state().firstCarried; }

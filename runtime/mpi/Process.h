@@ -41,6 +41,9 @@ public:
   OwnCalls &operator=(const OwnCalls &) = delete;
 };
 
+/// Whether a collective of the program has reached the door, or MPI_Init has.
+bool wasSeen();
+
 /// The carrier that hangs on this communicator; made when there is none. Null for MPI_COMM_NULL and where MPI refuses.
 Carrier *carrierOf(MPI_Comm communicator);
 

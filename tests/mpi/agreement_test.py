@@ -44,7 +44,7 @@ class Agreement(AgreementTest):
     def test_ranks_without_the_door(self):
         hashes = re.compile(r"^rank \d+: \w{16}$", re.MULTILINE)
         for have, lack in (((1, 0), "1"), ((0, 1), "0"), ((0, 1, 1, 1), "0"), ((1, 0, 0, 1), "1 to 2"), ((1, 0, 1, 0), "1 and 3")):
-            for case in ("in-place", "alike", "forwarded"):
+            for case in ("in-place", "alike", "forwarded") if have == (0, 1) else ("in-place",):
                 output = self.partly(have, self.cases, case)
                 self.assertEqual(re.findall(LACK + r"(.*?)\. LD_PRELOAD", output), [lack], output)
                 self.assertIn(f"of {len(have)} ranks", output)
@@ -94,6 +94,34 @@ class Agreement(AgreementTest):
         for ranks in (2, 4):
             output = self.partly([1] * ranks, self.corners, "finalize")
             self.assertRegex(output, r"64 calls: 58 carried .*, 6 forwarded \(6 first calls\)")
+
+
+class Corners(AgreementTest):
+    """What a rank passes, and how it finds MPI."""
+
+    def test_absolute_addresses(self):
+        for ranks, carried in ((2, 13), (4, 19)):
+            output = self.partly([1] * ranks, self.corners, "bottom")
+            self.assertEqual(self.counts(output)[0], carried)
+
+    def test_wrong_buffers_are_an_error_as_in_mpi(self):
+        for number in range(16):
+            code, output = self.mpirun(2, self.corners, "misplaced", str(number), seconds=20)
+            self.assertNotEqual(code, 0, (number, output))
+            self.assertNotRegex(output, "(?i)signal 11|segmentation|went on", (number, output))
+
+    def test_a_program_that_opens_mpi_while_it_runs(self):
+        library, other = "libmpi.so.40", "libmpich.so.12"
+        if ABI == "mpich":
+            library, other = other, library
+        past = self.build("past.c", compiler="cc", name="past")
+        output = self.partly((1, 1), past, library)
+        self.assertEqual(output.count("nothing was carried: this program finds the functions of MPI by dlopen"), 1, output)
+        self.assertEqual(self.partly((0, 0), past, library), "")
+        done = subprocess.run([past, other], env={**os.environ, **OPEN_MPI, "LD_PRELOAD": DOOR}, capture_output=True,
+                              text=True, timeout=60)
+        if done.returncode == 0:  # the other one is there, and runs a rank alone
+            self.assertRegex(done.stderr, rf"nothing was carried: this program finds the functions of \S*{other}\S* by dlopen")
 
 
 class Hosts(AgreementTest):
