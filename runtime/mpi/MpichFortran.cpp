@@ -13,6 +13,7 @@ void setError(int *ierr, int code) { // null: the program does not ask
 
 } // namespace
 
+// NOLINTBEGIN(readability-identifier-naming): MPICH's names
 extern "C" KOLO_RUNTIME_API void mpi_init_f08_(int *ierr) { setError(ierr, MPI_Init(nullptr, nullptr)); }
 
 extern "C" KOLO_RUNTIME_API void mpi_init_thread_f08_(int *required, int *provided, int *ierr) {
@@ -21,3 +22,4 @@ extern "C" KOLO_RUNTIME_API void mpi_init_thread_f08_(int *required, int *provid
 
 // A handle of the module has one component: the handle of C.
 extern "C" KOLO_RUNTIME_API void mpi_barrier_f08_(MPI_Comm *comm, int *ierr) { setError(ierr, MPI_Barrier(*comm)); }
+// NOLINTEND(readability-identifier-naming)

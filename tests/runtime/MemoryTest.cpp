@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -161,6 +162,55 @@ TEST(Window, OfNoCommunicatorIsAdoptedAndLivesAsLongAsEitherWindow) {
                          return communicator.barrier().message() + (found == 100 + peer ? "" : "wrong value");
                        }),
               "");
+}
+
+/// Of this process, shared memory included.
+static size_t residentBytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(Window, ThatIsReservedTakesMemoryOnlyWhereItIsUsed) {
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {15000, 1},
+                     [](Communicator &communicator) -> std::string {
+                       const size_t size = size_t(1) << 30, place = size / 2, before = residentBytes();
+                       auto made = Window::reserve(size);
+                       if (!made.isOk())
+                         return made.status().message();
+                       auto adopted = communicator.adopt(*made);
+                       if (!adopted.isOk())
+                         return adopted.status().message();
+                       static_cast<char *>(made->data())[place] = static_cast<char>(7 + communicator.rank());
+                       auto remote = communicator.exchange(*adopted);
+                       if (!remote.isOk())
+                         return remote.status().message();
+                       int peer = 1 - communicator.rank();
+                       auto *mapped = static_cast<const char *>((*remote)[static_cast<size_t>(peer)].data());
+                       if (mapped[place] != 7 + peer || mapped[0] != 0)
+                         return "wrong value";
+                       if (residentBytes() > before + (size_t(16) << 20))
+                         return "memory that nobody has used is there";
+                       return communicator.barrier().message();
+                     }),
+            "");
+  EXPECT_EQ(expectStatus(Window::reserve(0).status(), StatusCode::InvalidArgument), "");
+}
+
+TEST(Window, BeyondTheLimitOfFileSizesIsAnErrorAndNoSignal) {
+  EXPECT_EQ(runRanks(Launch::Forked, 1, {15000, 1},
+                     [](Communicator &communicator) -> std::string {
+                       rlimit limit = {1 << 20, 1 << 20};
+                       if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+                         return "setrlimit failed";
+                       for (const auto &window : {communicator.allocate(2 << 20).status(),
+                                                  Window::create(2 << 20).status(), Window::reserve(2 << 20).status()})
+                         if (std::string wrong = expectStatus(window, StatusCode::SystemError); !wrong.empty())
+                           return wrong;
+                       return communicator.allocate(1 << 19).status().message();
+                     }),
+            "");
 }
 
 TEST(Window, OfNoCommunicatorHasTheErrorsOfAllocate) {
