@@ -101,23 +101,25 @@ private:
     return answer;
   }
 
-  /// Reads no byte beyond the line: the next one may be for MPI.
+  /// The launcher speaks only when it is asked, so nothing follows the line.
   Result<std::string> readLine() {
     std::string line;
     while (line.size() < longestLine) {
+      char text[512];
       pollfd ready = {socket, POLLIN, 0};
       int numReady = poll(&ready, 1, longestAnswerMs);
-      char next = 0;
-      ssize_t count = numReady > 0 ? read(socket, &next, 1) : numReady;
+      ssize_t count = numReady > 0 ? read(socket, text, sizeof(text)) : numReady;
       if (count < 0 && errno == EINTR)
         continue;
       if (count < 0)
         return Status(StatusCode::SystemError, std::string("reading from it: ") + strerrordesc_np(errno));
       if (count == 0)
         return Status(StatusCode::SystemError, numReady == 0 ? "it does not answer" : "it has closed the connection");
-      if (next == '\n')
-        return line;
-      line += next;
+      line.append(text, static_cast<size_t>(count));
+      if (line.back() != '\n')
+        continue;
+      line.pop_back();
+      return line;
     }
     return Status(StatusCode::SystemError, "its answer has no end");
   }
