@@ -23,6 +23,7 @@ static Result<std::unique_ptr<WindowState>> allocateIn(SegmentTable &table, size
   Result<std::unique_ptr<Segment>> segment = table.create(sizeBytes);
   if (!segment.isOk())
     return segment.status();
+  (*segment)->keepDescriptor();
   return std::make_unique<WindowState>(WindowState{std::move(segment).value(), sizeBytes});
 }
 
@@ -79,6 +80,7 @@ Result<Window> Window::reserve(size_t sizeBytes) {
     Result<std::unique_ptr<Segment>> segment = std::make_shared<SegmentTable>(RankKind::Processes)->reserve(sizeBytes);
     if (!segment.isOk())
       return segment.status();
+    (*segment)->keepDescriptor();
     return Window(std::make_unique<WindowState>(WindowState{std::move(segment).value(), sizeBytes}));
   });
 }

@@ -251,6 +251,8 @@ Result<Communicator> Communicator::create(int rank, int size, const AllGather &e
         met->control, newcomer.areThreads() ? RankKind::Threads : RankKind::Processes, rank, *settings, met->links);
     if (!joined.isOk())
       return joined.status();
+    if (!newcomer.areThreads() || rank == 0)  // threads share it
+      met->control->memory.closeDescriptor(); // all have mapped it
     return Communicator(std::move(joined).value());
   });
 }

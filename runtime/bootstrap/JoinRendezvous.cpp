@@ -235,6 +235,7 @@ Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptio
         CommunicatorState::joinRanks(world->control, RankKind::Processes, environment->rank, *settings, world->links);
     if (!joined.isOk())
       return joined.status();
+    world->control->memory.closeDescriptor(); // all have mapped it
     return Communicator(std::move(joined).value());
   });
 }

@@ -153,8 +153,13 @@ Result<std::byte *> reserveForHugePages(size_t sizeBytes) {
 Memory::~Memory() {
   if (base)
     munmap(base, size);
+  closeDescriptor();
+}
+
+void Memory::closeDescriptor() {
   if (descriptor >= 0)
     close(descriptor);
+  descriptor = -1;
 }
 
 void Memory::swap(Memory &other) noexcept {

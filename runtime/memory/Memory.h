@@ -38,6 +38,8 @@ public:
   size_t sizeBytes() const { return size; }
   /// -1 unless created shared.
   int fd() const { return descriptor; }
+  /// Afterwards no other process can open it any more. Those that have, keep it.
+  void closeDescriptor();
 
 private:
   static Result<Memory> mapShared(size_t sizeBytes);

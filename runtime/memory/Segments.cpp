@@ -13,19 +13,23 @@ Result<std::unique_ptr<Segment>> SegmentTable::create(size_t sizeBytes) {
       kind == RankKind::Threads ? Memory::createPrivate(sizeBytes) : Memory::createShared(sizeBytes);
   if (!memory.isOk())
     return memory.status();
-  return add(std::make_shared<const Memory>(std::move(memory).value()));
+  return add(std::make_shared<Memory>(std::move(memory).value()));
 }
 
 Result<std::unique_ptr<Segment>> SegmentTable::reserve(size_t sizeBytes) {
   Result<Memory> memory = Memory::reserveShared(sizeBytes);
   if (!memory.isOk())
     return memory.status();
-  return add(std::make_shared<const Memory>(std::move(memory).value()));
+  return add(std::make_shared<Memory>(std::move(memory).value()));
 }
 
-std::unique_ptr<Segment> SegmentTable::adopt(const Segment &other) { return add(other.memory); }
+std::unique_ptr<Segment> SegmentTable::adopt(const Segment &other) {
+  std::unique_ptr<Segment> adopted = add(other.memory);
+  adopted->keepDescriptor();
+  return adopted;
+}
 
-std::unique_ptr<Segment> SegmentTable::add(std::shared_ptr<const Memory> memory) {
+std::unique_ptr<Segment> SegmentTable::add(std::shared_ptr<Memory> memory) {
   std::scoped_lock lock(mutex);
   auto segment = std::make_unique<Segment>(shared_from_this(), std::move(memory), nextId++);
   byAddress.emplace(segment->data(), segment.get());
@@ -78,8 +82,12 @@ void SegmentTable::setConfirmed(const Location &location) {
   if (location.kind != LocationKind::Segment)
     return;
   std::scoped_lock lock(mutex);
-  if (Segment *segment = find(location.segmentId))
-    segment->isConfirmed = true;
+  Segment *segment = find(location.segmentId);
+  if (!segment)
+    return;
+  segment->isConfirmed = true;
+  if (!segment->keepsDescriptor)
+    segment->memory->closeDescriptor();
 }
 
 void SegmentTable::takeReleased(Record &record) {

@@ -20,7 +20,7 @@ class SegmentTable;
 /// it.
 class Segment {
 public:
-  Segment(std::shared_ptr<SegmentTable> owner, std::shared_ptr<const Memory> mapping, uint64_t segmentId)
+  Segment(std::shared_ptr<SegmentTable> owner, std::shared_ptr<Memory> mapping, uint64_t segmentId)
       : table(std::move(owner)), memory(std::move(mapping)), id(segmentId) {}
   ~Segment();
   Segment(const Segment &) = delete;
@@ -28,13 +28,17 @@ public:
 
   std::byte *data() const { return memory->data(); }
   size_t sizeBytes() const { return memory->sizeBytes(); }
+  /// Other communicators may adopt the memory later. Without this, its descriptor is closed when all peers have mapped
+  /// it, so communicators hold none while they only repeat calls.
+  void keepDescriptor() { keepsDescriptor = true; }
 
 private:
   friend class SegmentTable;
   std::shared_ptr<SegmentTable> table;
-  std::shared_ptr<const Memory> memory;
+  std::shared_ptr<Memory> memory;
   uint64_t id;
   bool isConfirmed = false; // all peers have mapped it
+  bool keepsDescriptor = false;
 };
 
 /// The segments of one rank of one communicator. Thread-safe, because any thread may destroy a window. A window may
@@ -68,7 +72,7 @@ public:
 
 private:
   friend class Segment;
-  std::unique_ptr<Segment> add(std::shared_ptr<const Memory> memory);
+  std::unique_ptr<Segment> add(std::shared_ptr<Memory> memory);
   void forget(const Segment &segment);
   Segment *find(uint64_t id) const;
 

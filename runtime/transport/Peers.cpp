@@ -2,19 +2,13 @@
 
 #include "Error.h"
 
-#include <poll.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <new>
 #include <thread>
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 namespace kolo::runtime {
 namespace {
@@ -78,15 +72,12 @@ Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRa
     : shared(std::move(memory)), network(std::move(hostLinks)),
       networkWait(network ? std::make_unique<LinksWait>(*network) : nullptr), howRelated(rankKind), self(ownRank),
       creatorPid(getpid()), options(settings), seat(seatOf(shared->control, network.get(), ownRank)),
-      pidFds(static_cast<size_t>(shared->control.numRanks()), -1) {
+      processes(static_cast<size_t>(shared->control.numRanks())) {
   // Do not spin until the ranks have announced which cores they may use.
   setPolicy(choosePolicy(options.wait, false));
 }
 
 Peers::~Peers() {
-  for (int fd : pidFds)
-    if (fd >= 0)
-      close(fd);
   // A forked child inherits a copy of this object; it is not this rank, and must not leave for it.
   if (getpid() == creatorPid) {
     seat.leave();
@@ -109,9 +100,8 @@ void Peers::watchPeers() {
   if (howRelated == RankKind::Threads)
     return;
   for (int peer = 0; peer < size(); ++peer)
-    if (peer != self && !isRemote(peer) && pidFds[static_cast<size_t>(peer)] < 0)
-      pidFds[static_cast<size_t>(peer)] =
-          static_cast<int>(syscall(SYS_pidfd_open, block(peer).pid.load(), 0)); // fails on old kernels: kill() then
+    if (peer != self && !isRemote(peer))
+      processes[static_cast<size_t>(peer)] = WatchedProcess::watch(block(peer).pid.load());
 }
 
 std::string Peers::describe(int peer) const {
@@ -133,11 +123,8 @@ bool Peers::hasEnded(int peer) const {
   int pid = block(peer).pid.load(std::memory_order_relaxed);
   if (howRelated == RankKind::Threads || peer == self || pid == 0)
     return false;
-  int fd = pidFds[static_cast<size_t>(peer)];
-  if (fd < 0)
-    return kill(pid, 0) != 0 && errno == ESRCH;
-  pollfd entry = {fd, POLLIN, 0}; // readable once the process has ended, also while it is a zombie
-  return poll(&entry, 1, 0) == 1;
+  const std::shared_ptr<const WatchedProcess> &process = processes[static_cast<size_t>(peer)];
+  return process ? process->hasEnded() : kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 /// Where there are several hosts, a failure names the one of the rank at fault.

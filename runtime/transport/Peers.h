@@ -6,6 +6,7 @@
 #include "memory/Memory.h"
 #include "transport/Control.h"
 #include "transport/HostLinks.h"
+#include "transport/WatchedProcess.h"
 #include "wait/Clock.h"
 #include "wait/Wait.h"
 
@@ -79,8 +80,8 @@ public:
   }
   void setPolicy(const WaitPolicy &newPolicy);
 
-  /// Opens a pidfd of every peer's process. From then on `isLost` is right even if the kernel uses a process number
-  /// again. Called after the join.
+  /// Watches every peer's process. From then on `isLost` is right even if the kernel uses a process number again.
+  /// Called after the join.
   void watchPeers();
   /// Whether the peer has ended or left. Makes a system call.
   bool isLost(int peer) const;
@@ -124,7 +125,7 @@ private:
   Settings options;
   WaitPolicy waitPolicy;
   Seat seat;
-  std::vector<int> pidFds; // by rank; -1: none, ask kill()
+  std::vector<std::shared_ptr<const WatchedProcess>> processes; // by rank; null: ask kill()
   std::function<Status()> watch;
 };
 

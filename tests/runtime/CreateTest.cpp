@@ -88,6 +88,36 @@ TEST(Create, JoinsProcessesOfSeveralThreads) {
             "");
 }
 
+// Communicators share what watches the processes, and close what all have mapped.
+TEST(Create, ManyCommunicatorsHoldNoMoreDescriptorsThanOne) {
+  constexpr int numCommunicators = 60;
+  std::vector<std::unique_ptr<Board>> boards;
+  for (int index = 0; index < numCommunicators; ++index)
+    boards.push_back(std::make_unique<Board>(4));
+  EXPECT_EQ(onProcesses(4,
+                        [&](int rank) -> std::string {
+                          std::vector<Communicator> own;
+                          int first = 0;
+                          for (const std::unique_ptr<Board> &board : boards) {
+                            auto created = Communicator::create(rank, 4, board->allGather(rank), {15000, 1});
+                            if (!created.isOk())
+                              return created.status().message();
+                            own.push_back(std::move(created).value());
+                            if (std::string wrong = sumRanks(own.back()); !wrong.empty())
+                              return wrong;
+                            if (first == 0)
+                              first = countDescriptors();
+                          }
+                          int last = countDescriptors();
+                          own.erase(own.begin(), own.begin() + numCommunicators / 2); // what they share lives on
+                          std::string said;
+                          for (Communicator &communicator : own)
+                            said += sumRanks(communicator) + expectStatus(communicator.barrier(), StatusCode::Ok);
+                          return last <= first ? said : std::to_string(first) + " grew to " + std::to_string(last);
+                        }),
+            "");
+}
+
 // Every process is in four groups at a time, makes them anew and destroys them in an order of its own.
 TEST(Create, GroupsComeAndGoInAnyOrderAndLeaveNothing) {
   const std::vector<std::vector<int>> groups = {{0, 1, 2, 3}, {0, 1}, {2, 3}, {3, 0, 2}, {1, 3}, {2, 0}, {3, 2, 1, 0}};
