@@ -77,6 +77,13 @@ uint64_t availableMemoryBytes() {
   return std::min(kilobytes ? *kilobytes * 1024 : unlimited, leftInGroups());
 }
 
+/// OutOfMemory also where another limit of this process or machine is reached: callers can do without the memory.
+Status limitError(const std::string &what, int errnoValue) {
+  bool isLimit = errnoValue == EMFILE || errnoValue == ENFILE || errnoValue == ENOSPC;
+  Status status = systemError(what, errnoValue);
+  return isLimit ? Status(StatusCode::OutOfMemory, status.message()) : status;
+}
+
 constexpr size_t hugePageBytes = size_t(2) << 20;
 constexpr size_t populateStepBytes = size_t(64) << 20;
 constexpr uint64_t reserveBytes = uint64_t(64) << 20; // left to other processes
@@ -94,7 +101,7 @@ Status checkAvailable(size_t neededBytes, size_t sizeBytes) {
 /// page that the kernel cannot allocate is a fatal signal, not an error.
 Status populateByHand(std::byte *begin, size_t sizeBytes, int fd, size_t offset) {
   if (fd >= 0 && fallocate(fd, 0, static_cast<off_t>(offset), static_cast<off_t>(sizeBytes)) != 0)
-    return systemError("fallocate", errno);
+    return limitError("fallocate", errno);
   const auto pageBytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (size_t at = 0; at < sizeBytes; at += pageBytes)
     *reinterpret_cast<volatile char *>(begin + at) = 0;
@@ -207,10 +214,10 @@ Result<Memory> Memory::mapShared(size_t sizeBytes) {
   Memory memory;
   memory.descriptor = memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory.descriptor < 0)
-    return systemError("memfd_create", errno);
+    return limitError("memfd_create", errno);
   rlimit limit = {};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeBytes) // ftruncate would be a fatal signal
-    return error(StatusCode::SystemError, "sizing a memfd to {} bytes: the limit of file sizes is {} (ulimit -f)",
+    return error(StatusCode::OutOfMemory, "sizing a memfd to {} bytes: the limit of file sizes is {} (ulimit -f)",
                  sizeBytes, limit.rlim_cur);
   if (ftruncate(memory.descriptor, static_cast<off_t>(sizeBytes)) != 0)
     return systemError(fmt::format("sizing a memfd to {} bytes", sizeBytes), errno);
@@ -239,7 +246,7 @@ Result<Memory> Memory::openPeer(pid_t pid, int fd, size_t sizeBytes) {
   std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
   int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (opened < 0)
-    return systemError(fmt::format("opening {}, a peer's memory", path), errno);
+    return limitError(fmt::format("opening {}, a peer's memory", path), errno);
   Memory memory;
   struct stat info = {};
   Status status;

@@ -23,12 +23,13 @@ public:
 
   /// Make zeroed, page-aligned memory and touch all of it. `sizeBytes` > 0. From 2 MiB on it is on huge pages where the
   /// kernel gives them. For shared memory that is Linux 6.1 or later, with any `shmem_enabled` but "deny".
-  /// OutOfMemory: less is available; the runtime asks before the kernel would kill a process. SystemError.
+  /// OutOfMemory: less is available, because the runtime asks before the kernel would kill a process; or there is no
+  /// descriptor left, or the limit of file sizes is smaller. SystemError.
   static Result<Memory> createPrivate(size_t sizeBytes);
   static Result<Memory> createShared(size_t sizeBytes);
 
   /// As createShared, but touches nothing: the kernel gives a page when somebody first uses it. Whoever uses more than
-  /// there is gets killed, as with malloc. SystemError.
+  /// there is gets killed, as with malloc. OutOfMemory as above, but for what is available. SystemError.
   static Result<Memory> reserveShared(size_t sizeBytes);
 
   /// Maps memory that process `pid` created shared with descriptor `fd`. SystemError, OutOfMemory.

@@ -21,6 +21,7 @@ using runtime::Result;
 using runtime::Status;
 using runtime::StatusCode;
 
+constexpr const char *noMemory = "no memory or descriptors for Kolo";
 constexpr size_t numDecisions = 64;
 constexpr size_t mostKeptBytes = size_t(64) << 20; // of memory for packed data, between calls
 
@@ -207,20 +208,19 @@ void Carrier::connect() {
     bool isDone = PMPI_Allgather(from, count, MPI_BYTE, all, count, MPI_BYTE, owner) == MPI_SUCCESS;
     return isDone ? Status() : Status(StatusCode::SystemError, "MPI_Allgather failed");
   };
-  bool areOnOneHost = true;
-  Status status = agree(areOnOneHost);
+  Status status = agree(isOnOneHost);
   if (status.isOk()) {
     options.tag = agreeOnTag();
     Result<Communicator> created = Communicator::create(ownRank, numRanks, exchange, options);
     status = created.status();
-    if (!areOnOneHost && !status.isOk() && !isMistake(status))
+    if (!isOnOneHost && !status.isOk() && !isMistake(status))
       hasFailedToConnect = true;
     if (created.isOk()) {
       communicator.emplace(std::move(created).value());
       decisions.resize(numDecisions);
     }
   }
-  whyNot = "ranks that Kolo cannot connect";
+  whyNot = status.code() == StatusCode::OutOfMemory ? noMemory : "ranks that Kolo cannot connect";
   if (!status.isOk() && (isMistake(status) || door().logLevel() != LogLevel::Off))
     print("calls on a communicator of " + std::to_string(numRanks) + " ranks are forwarded: " + status.message());
   else if (door().logLevel() != LogLevel::Off)
@@ -233,6 +233,14 @@ std::nullopt_t Carrier::forward(const char *function, const char *reason) const 
   if (door().logLevel() == LogLevel::Trace)
     print(std::string("forwards ") + function + ": " + reason);
   return std::nullopt;
+}
+
+std::nullopt_t Carrier::forwardForMemory(const char *function, const Status &status) {
+  if (!hasToldOfMemory)
+    print(std::string(function) + " on a communicator of " + std::to_string(numRanks) +
+          " ranks, and perhaps later calls, are forwarded: " + status.message());
+  hasToldOfMemory = true;
+  return forward(function, noMemory);
 }
 
 int Carrier::fail(const char *function, const Status &status, int code) const {
@@ -312,7 +320,11 @@ std::optional<int> Carrier::run(const Request &request, Decision &decision) {
     makeWindow(decision.arguments.input, sideBytes(request.shape, input));
     makeWindow(decision.arguments.output, sideBytes(request.shape, output));
   }
-  if (Status status = communicator->run(*decision.plugin, decision.arguments); !status.isOk()) [[unlikely]]
+  Status status = communicator->run(*decision.plugin, decision.arguments);
+  // On one host all ranks return this, and before any of them has begun.
+  if (status.code() == StatusCode::OutOfMemory && isOnOneHost) [[unlikely]]
+    return forwardForMemory(request.function, status);
+  if (!status.isOk()) [[unlikely]]
     return fail(request.function, status);
   door().countCarried(decision.sizeBytes);
   if (door().logLevel() == LogLevel::Trace) [[unlikely]]

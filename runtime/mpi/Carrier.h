@@ -78,6 +78,7 @@ private:
   runtime::Status agree(bool &areOnOneHost) const;
   std::string agreeOnTag() const;
   Decision &decide(const Request &request);
+  std::nullopt_t forwardForMemory(const char *function, const runtime::Status &status);
   int fail(const char *function, const runtime::Status &status, int code = MPI_ERR_OTHER) const;
   int pack(const Side &side, std::byte *to) const;
   int unpack(const std::byte *from, const Side &side) const;
@@ -87,6 +88,7 @@ private:
   MPI_Comm owner;
   int ownRank = 0, numRanks = 1;
   int64_t numCalls = 0;
+  bool isOnOneHost = true, hasToldOfMemory = false;
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;
   std::map<int, std::optional<runtime::Window>> windows; // by piece of the page heap; nothing: it could not become one

@@ -1,9 +1,12 @@
-/* MPI_Alloc_mem: `memory CASE`. Each checks itself; PMPI_Alloc_mem is the MPI library's own. */
+/* MPI_Alloc_mem, and what communicators take: `memory CASE`. Each checks itself; PMPI_Alloc_mem is the MPI library's
+ * own. */
 #include <mpi.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static int rank, size;
 
@@ -116,6 +119,61 @@ static void window(void) {
   MPI_Free_mem(out);
 }
 
+static int countDescriptors(void) {
+  int number = 0;
+  for (int fd = 0; fd < 4096; ++fd)
+    number += fcntl(fd, F_GETFD) != -1;
+  return number;
+}
+
+static void sums(MPI_Comm comm, int count) {
+  int *in = malloc(sizeof(int) * (size_t)count), *out = malloc(sizeof(int) * (size_t)count);
+  for (int i = 0; i < count; ++i)
+    in[i] = rank + i;
+  MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, comm);
+  for (int i = 0; i < count; ++i)
+    check(out[i] == size * (size - 1) / 2 + size * i, "sum");
+  MPI_Allreduce(MPI_IN_PLACE, in, count, MPI_INT, MPI_SUM, comm);
+  check(memcmp(in, out, sizeof(int) * (size_t)count) == 0, "sum in place");
+  free(in);
+  free(out);
+}
+
+/* A rank has no descriptor left when a collective needs memory for the first time, and again later. */
+static void limits(void) {
+  struct rlimit old, none;
+  for (int i = 0; i < 6; ++i)
+    sums(MPI_COMM_WORLD, 1);
+  getrlimit(RLIMIT_NOFILE, &old);
+  none = old;
+  none.rlim_cur = 3; /* open ones stay open */
+  if (rank == 1)
+    setrlimit(RLIMIT_NOFILE, &none);
+  for (int count = 1000; count < 2000000; count *= 4)
+    sums(MPI_COMM_WORLD, count);
+  if (rank == 1)
+    setrlimit(RLIMIT_NOFILE, &old);
+  for (int count = 1000; count < 2000000; count *= 4)
+    sums(MPI_COMM_WORLD, count);
+}
+
+/* Communicators share descriptors. */
+static void many(void) {
+  enum { number = 150 };
+  static MPI_Comm comms[number];
+  int first = 0;
+  for (int i = 0; i < number; ++i) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
+    for (int time = 0; time < 6; ++time)
+      sums(comms[i], 4);
+    if (i == 0)
+      first = countDescriptors();
+  }
+  printf("rank %d: %d descriptors more for %d communicators\n", rank, countDescriptors() - first, number - 1);
+  for (int i = 0; i < number; ++i)
+    MPI_Comm_free(&comms[i]);
+}
+
 /* Nanoseconds of an allocation and of its end, through the door and of MPI: the least of many, in turns. */
 static void speed(void) {
   for (size_t bytes = 16384; bytes <= 256u << 20; bytes *= 4) {
@@ -142,7 +200,8 @@ int main(int argc, char **argv) {
   const struct {
     const char *name;
     void (*run)(void);
-  } cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window}, {"speed", speed}};
+  } cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window},
+               {"speed", speed},   {"limits", limits}, {"many", many}};
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);

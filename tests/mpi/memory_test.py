@@ -1,11 +1,14 @@
-"""Memory of MPI_Alloc_mem under the door: as cheap as MPI's own until a carried call uses it, and a window from then on.
+"""Memory of MPI_Alloc_mem under the door: as cheap as MPI's own until a carried call uses it, and a window from then on. And
+what the door does at limits of memory and descriptors.
 
 usage: memory_test.py CLASS...; the environment as for mpi_test.py.
 """
 import re
 import unittest
 
-from mpi_test import DOOR, MpiTest
+from mpi_test import ABI, DOOR, MpiTest
+
+most = 2 if ABI == "openmpi" else 1  # ranks of MPICH never yield their core
 
 
 class Memory(MpiTest):
@@ -52,6 +55,21 @@ class Memory(MpiTest):
         code, output = self.mpirun(2, *limited, self.program, "stamps", door=None)
         self.assertEqual(code, 0, output)
         self.assertEqual(output.count("stamps in memory of MPI"), 2, output)
+        code, output = self.mpirun(2, *limited, self.program, "window", door=None)
+        self.assertEqual(code, 0, output)
+
+    def test_where_no_descriptor_is_left_calls_are_forwarded(self):
+        for ranks in (2, 4)[:most]:
+            output = self.expectCarried(20, ranks, self.program, "limits")
+            self.assertRegex(output, r"[1-9]\d* no memory or descriptors for Kolo")
+            self.assertRegex(output, "MPI_Allreduce on a communicator .* are forwarded: .*Too many open files")
+
+    def test_communicators_share_descriptors(self):
+        for ranks in (2, 4)[:most]:
+            output = self.expectCarried(1200, ranks, self.program, "many")
+            more = re.findall(r"(-?\d+) descriptors more for 149", output)
+            self.assertEqual(len(more), ranks, output)
+            self.assertLessEqual(max(map(int, more)), 4, output)
 
 
 if __name__ == "__main__":

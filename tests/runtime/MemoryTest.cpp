@@ -206,7 +206,7 @@ TEST(Window, BeyondTheLimitOfFileSizesIsAnErrorAndNoSignal) {
                          return "setrlimit failed";
                        for (const auto &window : {communicator.allocate(2 << 20).status(),
                                                   Window::create(2 << 20).status(), Window::reserve(2 << 20).status()})
-                         if (std::string wrong = expectStatus(window, StatusCode::SystemError); !wrong.empty())
+                         if (std::string wrong = expectStatus(window, StatusCode::OutOfMemory); !wrong.empty())
                            return wrong;
                        return communicator.allocate(1 << 19).status().message();
                      }),

@@ -17,7 +17,7 @@ enum class StatusCode {
   Timeout,         // a peer did not do its part in time; the communicator is aborted
   PeerLost,        // a peer ended or left; the communicator is aborted
   Aborted,         // an earlier failure ended this communicator; the message gives that failure
-  OutOfMemory,
+  OutOfMemory,     // or out of what memory needs: descriptors, or a limit of file sizes
   BadPlugin,       // the file is not a plugin, is damaged, has another ABI version, or lacks code for the call
   UnsupportedMesh, // the program was not compiled for this mesh, or not proved on it
   UnsupportedCpu,  // the plugin needs instructions that this host lacks

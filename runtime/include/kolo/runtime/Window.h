@@ -23,7 +23,8 @@ public:
   static Result<Window> create(size_t sizeBytes);
 
   /// As create, but touches nothing: the kernel gives a page when somebody first uses it, and nobody asks whether there
-  /// is one. InvalidArgument: sizeBytes is 0. SystemError.
+  /// is one. InvalidArgument: sizeBytes is 0. OutOfMemory: no descriptor is left, or another limit of the process is
+  /// reached. SystemError.
   static Result<Window> reserve(size_t sizeBytes);
 
   Window(Window &&) noexcept;
