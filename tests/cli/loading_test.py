@@ -74,7 +74,7 @@ class Doctor(ToolTest):
     def test_shows_every_part_on_one_screen(self):
         text = self.succeeds("doctor")
         for word in ("kolo", "LLVM", "CUDA", "HIP", "NCCL", "RCCL", "Open MPI", "MPICH", "MPI 5 ABI", "libfabric", "PyTorch",
-                     "this machine", "own table", "shipped table", "plugin", "for 2, 4, 8 ranks", "a call", "KOLO_STATS=1"):
+                     "this machine", "own table", "shipped table", "plugin", "for 2, 3, 4,", "a call", "KOLO_STATS=1"):
             self.assertIn(word, text)
         self.assertLess(len(text.splitlines()), 25)
 
@@ -93,7 +93,7 @@ class Doctor(ToolTest):
     def test_shows_what_a_call_would_use(self):
         call = ("doctor", "--collective", "broadcast", "--bytes", "65536", "--ranks")
         self.assertRegex(self.succeeds(*call, "4"), r"broadcast of 65536 bytes on 4 ranks, ordinary memory: \S*Broadcast")
-        self.assertIn("forwarded", self.succeeds(*call, "5"))
+        self.assertIn("forwarded", self.succeeds(*call, "17"))
 
     def test_a_bad_plugin_is_shown_and_the_rest_too(self):
         text = self.succeeds("doctor", KOLO_PLUGIN_PATH="/nowhere.so")

@@ -144,16 +144,18 @@ class Compile(Tables):
                          ["ringAllGather.pipeline4.handshake.pull.credits", "ringAllGather"])
         self.assertEqual([program["enters"] for program in programs], [False, True])
 
-    def test_the_default_table_is_there_and_covers_two_four_and_eight_ranks(self):
+    def test_the_default_table_is_there_and_covers_two_to_sixteen_ranks(self):
         self.succeeds("compile", "--table", "default")
         selection = json.loads(self.succeeds("inspect", "default.so", "--json"))["selection"]
         collectives = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "gather", "scatter", "all_to_all"]
         covered = {(row["collective"], row["ranks"], row["memory"]) for row in selection}
-        self.assertEqual(covered, {(collective, ranks, memory) for collective in collectives for ranks in (2, 4, 8)
+        self.assertEqual(covered, {(collective, ranks, memory) for collective in collectives for ranks in range(2, 17)
                                    for memory in ("windows", "ordinary")})
         for collective in collectives:
-            for size in ("1K", "1M"):
-                self.succeeds("run", "default.so", "--collective", collective, "--mesh", "rank=4", "--bytes", size)
+            for ranks in range(2, 17):
+                for size in ("4K", "1M"):
+                    self.succeeds("run", "default.so", "--collective", collective, "--mesh", f"rank={ranks}", "--bytes", size,
+                                  *(["--ranks-as", "threads"] if ranks > 4 else []))
 
     def test_entries_may_be_for_a_mesh(self):
         rows = [*MESHES, mesh_entry(None, "railAllGather", node=131072, gpu=8)]

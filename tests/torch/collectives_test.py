@@ -7,6 +7,7 @@ import pathlib
 import random
 import subprocess
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -105,6 +106,127 @@ def strides(rank, size):
     dist.all_reduce(leaf.data)
     equal(leaf.data, reduced(8, size, torch.float32, "SUM"), "parameter")
     assert counts()[1] == 0, kolo_torch.statistics()
+
+
+def in_order(values):
+    return values.clone(), []
+
+
+def every_other(values):
+    base = torch.full((values.shape[0], 2 * values.shape[1]), 99, dtype=values.dtype)
+    base[:, ::2] = values
+    return base[:, ::2], [base[:, 1::2]]
+
+
+def transposed(values):
+    base = torch.full((values.shape[1] + 1, values.shape[0]), 99, dtype=values.dtype)
+    base[:-1] = values.t()
+    return base[:-1].t(), [base[-1]]
+
+
+def negated(values):
+    """Imaginary parts of conjugates: torch negates them when somebody reads them."""
+    base = torch.complex(torch.full_like(values, 99), -values)
+    assert base.conj().imag.is_neg()
+    return base.conj().imag, [base.real]
+
+
+LAYOUTS = (in_order, every_other, transposed, negated)
+
+
+def end_at_once(work):
+    work.wait()
+
+
+def end_by_looking(work):
+    while not work.is_completed():
+        time.sleep(0.0001)
+
+
+def end_by_future(work):
+    work.get_future().wait()
+
+
+def layouts(isCarried, rank, size):
+    """Memory of every kind, another one on every rank: what is written, and what lies between it."""
+    def make(shift, fill, kinds=LAYOUTS[:3]):  # torch itself loses what is written to the last one
+        tensor, between = kinds[(shift + rank) % len(kinds)](fill)
+        made.append(between)
+        return tensor
+
+    def read(shift, fill):
+        return make(shift, fill, LAYOUTS)
+
+    shape = (3, 4)
+    mine = [(torch.arange(12.0).reshape(shape) + 1) * (peer + 1) for peer in range(size)]
+    total, zeros = sum(mine), torch.zeros(shape)
+    for shift, end in itertools.product(range(len(LAYOUTS)), (end_at_once, end_by_looking, end_by_future)):
+        made, root = [], shift % size
+        values = make(shift, mine[rank])
+        end(dist.all_reduce(values, async_op=True))
+        equal(values, total, "all_reduce")
+        values = make(shift, mine[rank])
+        end(dist.broadcast(values, root, async_op=True))
+        equal(values, mine[root], "broadcast")
+        values = make(shift, mine[rank])
+        end(dist.reduce(values, root, async_op=True))
+        equal(values if rank == root else total, total, "reduce")
+        found = [make(shift + peer, zeros) for peer in range(size)]
+        end(dist.all_gather(found, read(shift, mine[rank]), async_op=True))
+        equal(torch.stack(found), torch.stack(mine), "all_gather")
+        found = [make(shift + peer, zeros) for peer in range(size)] if rank == root else None
+        end(dist.gather(read(shift, mine[rank]), found, root, async_op=True))
+        equal(torch.stack(found or mine), torch.stack(mine), "gather")
+        values = make(shift, zeros)
+        end(dist.scatter(values, [read(shift + peer, mine[peer]) for peer in range(size)] if rank == root else None, root,
+                         async_op=True))
+        equal(values, mine[rank], "scatter")
+        found = [make(shift + peer, zeros) for peer in range(size)]
+        end(dist.all_to_all(found, [read(shift + peer, mine[rank] + peer) for peer in range(size)], async_op=True))
+        equal(torch.stack(found), torch.stack([each + rank for each in mine]), "all_to_all")
+        values = make(shift, torch.zeros(3 * size, 4))
+        end(dist.all_to_all_single(values, read(shift + 1, torch.cat([mine[rank] + peer for peer in range(size)])),
+                                   async_op=True))
+        equal(values, torch.cat([each + rank for each in mine]), "all_to_all_single")
+        for between in itertools.chain(*made):
+            assert bool((between == 99).all()), f"between the elements: {between}"
+    assert (counts()[1] == 0) == isCarried and (counts()[0] == 0) != isCarried, kolo_torch.statistics()
+    values, between = LAYOUTS[rank % 2 + 1](mine[rank])
+    if rank < 2:
+        (dist.send if rank == 0 else dist.recv)(values, 1 - rank)
+        equal(values, mine[0], "send and recv")
+        assert bool((between[0] == 99).all()), between
+
+
+def lists_of_uneven_blocks(rank, size):
+    """Of every type and in memory of every kind; rank 1 sends five rows to rank 0, and all else is two."""
+    amount = [[5 if (src, dst) == (1, 0) else 2 for dst in range(size)] for src in range(size)]
+    for dtype, layout in itertools.product(MOVED, LAYOUTS[:3]):
+        found = [layout(torch.zeros(amount[peer][rank], 3).to(dtype))[0] for peer in range(size)]
+        sent = [torch.full((amount[rank][peer], 3), (10 * rank + peer) % 2 if dtype == torch.bool else 10 * rank + peer).to(dtype)
+                for peer in range(size)]
+        dist.all_to_all(found, [layout(each)[0] for each in sent])
+        for peer in range(size):
+            wanted = (10 * peer + rank) % 2 if dtype == torch.bool else 10 * peer + rank
+            equal(found[peer], torch.full((amount[peer][rank], 3), wanted).to(dtype), f"{dtype} of rank {peer}")
+    assert counts() == (0, 3 * len(MOVED)) and "uneven sizes" in kolo_torch.statistics(), kolo_torch.statistics()
+
+
+def mixed_order(rank, size):
+    """Gloo pairs calls by their order, in which an all-to-all comes late: it is not Gloo's until the ranks agree."""
+    generator = random.Random(rank)
+    for step in range(100):
+        blocks = [torch.full((2 + (peer == step % size),), float(rank)) for peer in range(size)]
+        found = [torch.empty(2 + (rank == step % size)) for _ in range(size)]
+        flags = [torch.full((3,), 1 << rank) for _ in range(3)]
+        works = [dist.all_to_all(found, blocks, async_op=True)]
+        time.sleep(generator.choice((0, 0, 0.0002, 0.001)))
+        works += [dist.all_reduce(flag, dist.ReduceOp.BOR, async_op=True) for flag in flags]
+        generator.shuffle(works)
+        for work in works:
+            work.wait()
+        equal(torch.stack(found)[:, 0], torch.arange(float(size)), "all_to_all")
+        equal(torch.cat(flags), torch.full((9,), (1 << size) - 1), "bit operation")
 
 
 def exchanges(rank, size):
@@ -286,6 +408,18 @@ class Hosts(unittest.TestCase):
 
 
 class Collectives(unittest.TestCase):
+    def test_memory_of_every_kind_whoever_carries(self):
+        for size, path in itertools.product((2, 3, 5), ("KOLO_PLUGIN_PATH", "KOLO_UNSELECTED")):
+            with self.subTest(size=size, path=path), mock.patch.dict(os.environ, KOLO_PLUGIN_PATH=os.environ[path]):
+                run(functools.partial(layouts, path == "KOLO_PLUGIN_PATH"), size)
+
+    def test_calls_that_gloo_gets_are_in_one_order(self):
+        run(mixed_order, 3)
+
+    def test_lists_of_uneven_blocks(self):
+        for size in (2, 3):
+            run(lists_of_uneven_blocks, size)
+
     def test_with_2_and_3_ranks(self):
         for size, body in itertools.product((2, 3), (reductions, moves, strides, exchanges, forwarded, asynchronous, groups,
                                                      objects, alike, coalesced)):
