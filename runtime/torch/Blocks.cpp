@@ -51,16 +51,17 @@ std::optional<MovedType> movedType(at::ScalarType type) {
 }
 
 bool isPlain(const at::Tensor &tensor) {
-  return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() && !tensor.is_neg() &&
-         !tensor.is_conj();
+  return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu();
 }
+
+bool isOrdered(const at::Tensor &tensor) { return tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj(); }
 
 Blocks::Blocks(std::vector<at::Tensor> blocks) : tensors(std::move(blocks)) {}
 
 bool Blocks::areAdjacent() const {
   const auto *next = static_cast<const char *>(tensors.front().data_ptr());
   for (const at::Tensor &tensor : tensors) {
-    if (!tensor.is_contiguous() || tensor.data_ptr() != next)
+    if (!isOrdered(tensor) || tensor.data_ptr() != next)
       return false;
     next += tensor.nbytes();
   }

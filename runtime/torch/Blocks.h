@@ -23,6 +23,8 @@ std::optional<MovedType> movedType(at::ScalarType type);
 
 /// Whether Kolo can reach the elements: a dense tensor in the memory of the host.
 bool isPlain(const at::Tensor &tensor);
+/// Whether the memory of a plain tensor holds its elements in order: no strides, no conjugation or negation to come.
+bool isOrdered(const at::Tensor &tensor);
 
 /// Memory that calls of one group use in turn.
 using Scratch = at::Tensor;

@@ -10,8 +10,6 @@ using runtime::CollectiveKind;
 
 namespace {
 
-constexpr const char *pointToPoint = "point to point";
-
 [[noreturn]] void refuse(const char *what, const std::string &why) {
   throw std::invalid_argument(std::string("kolo: ") + what + ": " + why);
 }
@@ -20,6 +18,32 @@ template <class T> T &only(std::vector<T> &list, const char *what) {
   if (list.size() != 1)
     refuse(what, "takes one tensor or list of tensors, not " + std::to_string(list.size()));
   return list.front();
+}
+
+Tensors flat(const TensorLists &lists) {
+  Tensors all;
+  for (const Tensors &list : lists)
+    all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
+
+/// Calls a function of Gloo's group that reads and writes the same tensors.
+template <class Options>
+GlooCall onGloo(WorkPointer (Base::*function)(Tensors &, const Options &), Tensors tensors, const Options &options) {
+  return [function, tensors, options](Base &gloo, StandIns &standIns) mutable {
+    standIns.forOutput(tensors);
+    return (gloo.*function)(tensors, options);
+  };
+}
+
+template <class Output, class Input, class Options>
+GlooCall onGloo(WorkPointer (Base::*function)(Output &, Input &, const Options &), Output outputs, Input inputs,
+                const Options &options) {
+  return [function, outputs, inputs, options](Base &gloo, StandIns &standIns) mutable {
+    standIns.forInput(inputs);
+    standIns.forOutput(outputs);
+    return (gloo.*function)(outputs, inputs, options);
+  };
 }
 
 void checkBlocks(const at::Tensor &whole, const at::Tensor &block, int size, const char *what) {
@@ -54,84 +78,74 @@ void Group::checkList(const Tensors &list, const at::Tensor &like, const char *w
 }
 
 WorkPointer Group::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
+  const Label label = {c10d::OpType::BROADCAST, "kolo:broadcast", isAsync(options)};
   const at::Tensor &tensor = only(tensors, "broadcast");
   checkRoot(options.rootRank, "broadcast");
   Choice choice = chooseMove(CollectiveKind::Broadcast, tensor, 1, static_cast<int>(options.rootRank));
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->broadcast(tensors, options);
-  }
-  return submit({c10d::OpType::BROADCAST, "kolo:broadcast", isAsync(options)},
-                {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
+  if (!choice.plugin)
+    return forward(label, choice.reason, tensors, onGloo(&Base::broadcast, tensors, options));
+  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
 }
 
 WorkPointer Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
+  const Label label = {c10d::OpType::ALLREDUCE, "kolo:all_reduce", isAsync(options)};
   const at::Tensor &tensor = only(tensors, "all_reduce");
   Choice choice = chooseReduction(CollectiveKind::AllReduce, tensor, options.reduceOp, 1);
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->allreduce(tensors, options);
-  }
-  return submit({c10d::OpType::ALLREDUCE, "kolo:all_reduce", isAsync(options)},
-                {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
+  if (!choice.plugin)
+    return forward(label, choice.reason, tensors, onGloo(&Base::allreduce, tensors, options));
+  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
 }
 
 WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
+  const Label label = {c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", isAsync(options)};
   if (tensors.empty())
     refuse("all_reduce_coalesced", "takes at least one tensor");
   Choice choice;
   Parts parts;
   for (const at::Tensor &tensor : tensors) {
     choice = chooseReduction(CollectiveKind::AllReduce, tensor, options.reduceOp, 1);
-    if (!choice.plugin || !areAlike(tensors, tensor)) {
-      countForwarded(choice.plugin ? "several types" : choice.reason);
-      return gloo->allreduce_coalesced(tensors, options);
-    }
+    if (!choice.plugin || !areAlike(tensors, tensor))
+      return forward(label, choice.plugin ? "several types" : choice.reason, tensors,
+                     onGloo(&Base::allreduce_coalesced, tensors, options));
     parts.push_back(Part{choice, {}, Blocks({tensor}), true});
   }
-  return submit({c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", isAsync(options)}, std::move(parts), tensors,
-                tensors);
+  return submit(label, std::move(parts), tensors, tensors);
 }
 
 WorkPointer Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
+  const Label label = {c10d::OpType::REDUCE, "kolo:reduce", isAsync(options)};
   const at::Tensor &tensor = only(tensors, "reduce");
   checkRoot(options.rootRank, "reduce");
   Choice choice =
       chooseReduction(CollectiveKind::Reduce, tensor, options.reduceOp, 1, static_cast<int>(options.rootRank));
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->reduce(tensors, options);
-  }
-  return submit({c10d::OpType::REDUCE, "kolo:reduce", isAsync(options)}, {Part{choice, {}, Blocks(tensors), true}},
-                tensors, tensors);
+  if (!choice.plugin)
+    return forward(label, choice.reason, tensors, onGloo(&Base::reduce, tensors, options));
+  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
 }
 
 WorkPointer Group::allgather(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
+  const Label label = {c10d::OpType::ALLGATHER, "kolo:all_gather", isAsync(options)};
   const at::Tensor &input = only(inputs, "all_gather");
   const Tensors &output = only(outputs, "all_gather");
   checkList(output, input, "all_gather");
   Choice choice = chooseMove(CollectiveKind::AllGather, input, 1);
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->allgather(outputs, inputs, options);
-  }
-  return submit({c10d::OpType::ALLGATHER, "kolo:all_gather", isAsync(options)},
-                {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output);
+  if (!choice.plugin)
+    return forward(label, choice.reason, flat(outputs), onGloo(&Base::allgather, outputs, inputs, options));
+  return submit(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output);
 }
 
 WorkPointer Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
+  const Label label = {c10d::OpType::_ALLGATHER_BASE, "kolo:_all_gather_base", isAsync(options)};
   checkBlocks(output, input, getSize(), "all_gather_into_tensor");
   Choice choice = chooseMove(CollectiveKind::AllGather, input, 1);
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->_allgather_base(output, input, options);
-  }
-  return submit({c10d::OpType::_ALLGATHER_BASE, "kolo:_all_gather_base", isAsync(options)},
-                {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output});
+  if (!choice.plugin)
+    return forward(label, choice.reason, {output}, onGloo(&Base::_allgather_base, output, input, options));
+  return submit(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output});
 }
 
 /// outputs: by rank, then by input.
 WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
+  const Label label = {c10d::OpType::ALLGATHER_COALESCED, "kolo:all_gather", isAsync(options)};
   constexpr const char *what = "all_gather_coalesced";
   if (outputs.size() != static_cast<size_t>(getSize()) || inputs.empty())
     refuse(what, "needs " + std::to_string(getSize()) + " lists of tensors, and inputs");
@@ -147,18 +161,16 @@ WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, co
     }
     checkList(output, inputs[index], what);
     choice = chooseMove(CollectiveKind::AllGather, inputs[index], 1);
-    if (!choice.plugin) {
-      countForwarded(choice.reason);
-      return gloo->allgather_coalesced(outputs, inputs, options);
-    }
+    if (!choice.plugin)
+      return forward(label, choice.reason, flat(outputs), onGloo(&Base::allgather_coalesced, outputs, inputs, options));
     written.insert(written.end(), output.begin(), output.end());
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks(std::move(output))});
   }
-  return submit({c10d::OpType::ALLGATHER_COALESCED, "kolo:all_gather", isAsync(options)}, std::move(parts), inputs,
-                std::move(written));
+  return submit(label, std::move(parts), inputs, std::move(written));
 }
 
 WorkPointer Group::gather(TensorLists &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
+  const Label label = {c10d::OpType::GATHER, "kolo:gather", isAsync(options)};
   const at::Tensor &input = only(inputs, "gather");
   checkRoot(options.rootRank, "gather");
   bool isRoot = options.rootRank == getRank();
@@ -167,16 +179,14 @@ WorkPointer Group::gather(TensorLists &outputs, Tensors &inputs, const c10d::Gat
   else if (!outputs.empty())
     refuse("gather", "only the root takes outputs");
   Choice choice = chooseMove(CollectiveKind::Gather, input, 1, static_cast<int>(options.rootRank));
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->gather(outputs, inputs, options);
-  }
+  if (!choice.plugin)
+    return forward(label, choice.reason, flat(outputs), onGloo(&Base::gather, outputs, inputs, options));
   Tensors output = isRoot ? outputs.front() : Tensors();
-  return submit({c10d::OpType::GATHER, "kolo:gather", isAsync(options)}, {Part{choice, Blocks(inputs), Blocks(output)}},
-                inputs, output);
+  return submit(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output);
 }
 
 WorkPointer Group::scatter(Tensors &outputs, TensorLists &inputs, const c10d::ScatterOptions &options) {
+  const Label label = {c10d::OpType::SCATTER, "kolo:scatter", isAsync(options)};
   const at::Tensor &output = only(outputs, "scatter");
   checkRoot(options.rootRank, "scatter");
   bool isRoot = options.rootRank == getRank();
@@ -185,98 +195,103 @@ WorkPointer Group::scatter(Tensors &outputs, TensorLists &inputs, const c10d::Sc
   else if (!inputs.empty())
     refuse("scatter", "only the root takes inputs");
   Choice choice = chooseMove(CollectiveKind::Scatter, output, 1, static_cast<int>(options.rootRank));
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->scatter(outputs, inputs, options);
-  }
+  if (!choice.plugin)
+    return forward(label, choice.reason, outputs, onGloo(&Base::scatter, outputs, inputs, options));
   Tensors input = isRoot ? inputs.front() : Tensors();
-  return submit({c10d::OpType::SCATTER, "kolo:scatter", isAsync(options)},
-                {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs);
+  return submit(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs);
 }
 
 WorkPointer Group::reduce_scatter(Tensors &outputs, TensorLists &inputs, const c10d::ReduceScatterOptions &options) {
+  const Label label = {c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", isAsync(options)};
   const at::Tensor &output = only(outputs, "reduce_scatter");
   const Tensors &input = only(inputs, "reduce_scatter");
   checkList(input, output, "reduce_scatter");
   Choice choice = chooseReduction(CollectiveKind::ReduceScatter, output, options.reduceOp, 1);
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->reduce_scatter(outputs, inputs, options);
-  }
-  return submit({c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", isAsync(options)},
-                {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs);
+  if (!choice.plugin)
+    return forward(label, choice.reason, outputs, onGloo(&Base::reduce_scatter, outputs, inputs, options));
+  return submit(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs);
 }
 
 WorkPointer Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
                                         const c10d::ReduceScatterOptions &options) {
+  const Label label = {c10d::OpType::_REDUCE_SCATTER_BASE, "kolo:_reduce_scatter_base", isAsync(options)};
   checkBlocks(input, output, getSize(), "reduce_scatter_tensor");
   Choice choice = chooseReduction(CollectiveKind::ReduceScatter, output, options.reduceOp, 1);
-  if (!choice.plugin) {
-    countForwarded(choice.reason);
-    return gloo->_reduce_scatter_base(output, input, options);
-  }
-  return submit({c10d::OpType::_REDUCE_SCATTER_BASE, "kolo:_reduce_scatter_base", isAsync(options)},
-                {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output});
+  if (!choice.plugin)
+    return forward(label, choice.reason, {output}, onGloo(&Base::_reduce_scatter_base, output, input, options));
+  return submit(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output});
 }
 
 WorkPointer Group::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
   for (const Tensors *list : {&outputs, &inputs})
     if (list->size() != static_cast<size_t>(getSize()))
       refuse("all_to_all", "needs " + std::to_string(getSize()) + " tensors, not " + std::to_string(list->size()));
-  int64_t count = inputs.front().numel();
-  bool looksEven = haveEqualSizes(inputs, count) && haveEqualSizes(outputs, count);
-  return exchangeBlocks(
-      {c10d::OpType::ALLTOALL, "kolo:all_to_all", isAsync(options)}, outputs, inputs, looksEven,
-      [gloo = gloo, outputs, inputs, options]() mutable { return gloo->alltoall(outputs, inputs, options); });
+  if (!areAlike(inputs, inputs.front()) || !areAlike(outputs, inputs.front()))
+    refuse("all_to_all", "the tensors differ in type");
+  return exchangeBlocks({c10d::OpType::ALLTOALL, "kolo:all_to_all", isAsync(options)}, Exchange(outputs, inputs),
+                        options, onGloo(&Base::alltoall, outputs, inputs, options));
 }
 
 WorkPointer Group::alltoall_base(at::Tensor &output, at::Tensor &input, std::vector<int64_t> &outputSplits,
                                  std::vector<int64_t> &inputSplits, const c10d::AllToAllOptions &options) {
-  auto areEven = [](const std::vector<int64_t> &splits) {
-    return std::all_of(splits.begin(), splits.end(), [&](int64_t split) { return split == splits.front(); });
+  if (!areAlike({output}, input))
+    refuse("all_to_all_single", "input and output differ in type");
+  auto asIs = [output, input, outputSplits, inputSplits, options](Base &to, StandIns &) mutable {
+    return to.alltoall_base(output, input, outputSplits, inputSplits, options);
   };
-  bool looksEven = areEven(outputSplits) && areEven(inputSplits) && input.numel() % getSize() == 0 &&
-                   output.numel() == input.numel();
-  return exchangeBlocks({c10d::OpType::ALLTOALL_BASE, "kolo:all_to_all", isAsync(options)}, {output}, {input},
-                        looksEven, [gloo = gloo, output, input, outputSplits, inputSplits, options]() mutable {
-                          return gloo->alltoall_base(output, input, outputSplits, inputSplits, options);
-                        });
+  return exchangeBlocks({c10d::OpType::ALLTOALL_BASE, "kolo:all_to_all", isAsync(options)},
+                        Exchange(output, outputSplits, input, inputSplits, getSize()), options, asIs);
 }
 
 WorkPointer Group::barrier(const c10d::BarrierOptions &options) {
   return enqueue({c10d::OpType::BARRIER, "kolo:barrier", isAsync(options)}, {}, {},
-                 [](runtime::Communicator &communicator) { return communicator.barrier(); });
+                 [](runtime::Communicator &communicator, Work &) { return communicator.barrier(); });
 }
 
 /// Gloo's tells which ranks are missing.
 void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool waitAllRanks) {
-  countForwarded("monitored barrier");
-  gloo->monitoredBarrier(options, waitAllRanks);
+  auto call = [options, waitAllRanks](Base &to, StandIns &) -> WorkPointer {
+    to.monitoredBarrier(options, waitAllRanks);
+    return {};
+  };
+  if (WorkPointer work =
+          forward({c10d::OpType::BARRIER, "kolo:monitored_barrier", false}, "monitored barrier", {}, call))
+    work->wait();
+}
+
+/// Messages have tags of their own, so they need not be in order with Gloo's collectives.
+WorkPointer Group::exchangeMessage(const char *title, Tensors tensors, bool isRead, const GlooMessage &call) {
+  countForwarded("point to point");
+  Tensors given = tensors;
+  StandIns standIns(title);
+  if (isRead)
+    standIns.forInput(given);
+  else
+    standIns.forOutput(given);
+  return settled(call(given), std::move(standIns), std::move(tensors));
 }
 
 WorkPointer Group::send(Tensors &tensors, int peer, int tag) {
-  countForwarded(pointToPoint);
-  return gloo->send(tensors, peer, tag);
+  return exchangeMessage("kolo:send", tensors, true, [&](Tensors &given) { return gloo->send(given, peer, tag); });
 }
 
 WorkPointer Group::recv(Tensors &tensors, int peer, int tag) {
-  countForwarded(pointToPoint);
-  return gloo->recv(tensors, peer, tag);
+  return exchangeMessage("kolo:recv", tensors, false, [&](Tensors &given) { return gloo->recv(given, peer, tag); });
 }
 
 WorkPointer Group::recvAnysource(Tensors &tensors, int tag) {
-  countForwarded(pointToPoint);
-  return gloo->recvAnysource(tensors, tag);
+  return exchangeMessage("kolo:recv", tensors, false, [&](Tensors &given) { return gloo->recvAnysource(given, tag); });
 }
 
 #if TORCH_VERSION_MAJOR >= 2
 WorkPointer Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
-  countForwarded("sparse or not on the host");
-  return gloo->allreduce_sparse(tensors, options);
+  return forward({c10d::OpType::ALLREDUCE, "kolo:all_reduce_sparse", isAsync(options)}, "sparse or not on the host",
+                 tensors, onGloo(&Base::allreduce_sparse, tensors, options));
 }
 
 WorkPointer Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                                    const c10d::AllgatherOptions &options) {
+  const Label label = {c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, "kolo:all_gather", isAsync(options)};
   constexpr const char *what = "all_gather_into_tensor_coalesced";
   if (outputs.size() != inputs.size() || inputs.empty())
     refuse(what, "needs as many outputs as inputs, and at least one");
@@ -285,18 +300,17 @@ WorkPointer Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &in
   for (size_t index = 0; index < inputs.size(); ++index) {
     checkBlocks(outputs[index], inputs[index], getSize(), what);
     choice = chooseMove(CollectiveKind::AllGather, inputs[index], 1);
-    if (!choice.plugin) {
-      countForwarded(choice.reason);
-      return gloo->allgather_into_tensor_coalesced(outputs, inputs, options);
-    }
+    if (!choice.plugin)
+      return forward(label, choice.reason, outputs,
+                     onGloo(&Base::allgather_into_tensor_coalesced, outputs, inputs, options));
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks({outputs[index]})});
   }
-  return submit({c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED, "kolo:all_gather", isAsync(options)}, std::move(parts),
-                inputs, outputs);
+  return submit(label, std::move(parts), inputs, outputs);
 }
 
 WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
                                                    const c10d::ReduceScatterOptions &options) {
+  const Label label = {c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "kolo:reduce_scatter", isAsync(options)};
   constexpr const char *what = "reduce_scatter_tensor_coalesced";
   if (outputs.size() != inputs.size() || inputs.empty())
     refuse(what, "needs as many outputs as inputs, and at least one");
@@ -305,14 +319,12 @@ WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &in
   for (size_t index = 0; index < inputs.size(); ++index) {
     checkBlocks(inputs[index], outputs[index], getSize(), what);
     choice = chooseReduction(CollectiveKind::ReduceScatter, outputs[index], options.reduceOp, 1);
-    if (!choice.plugin) {
-      countForwarded(choice.reason);
-      return gloo->reduce_scatter_tensor_coalesced(outputs, inputs, options);
-    }
+    if (!choice.plugin)
+      return forward(label, choice.reason, outputs,
+                     onGloo(&Base::reduce_scatter_tensor_coalesced, outputs, inputs, options));
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks({outputs[index]})});
   }
-  return submit({c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED, "kolo:reduce_scatter", isAsync(options)},
-                std::move(parts), inputs, outputs);
+  return submit(label, std::move(parts), inputs, outputs);
 }
 #endif
 

@@ -198,11 +198,6 @@ Choice Group::chooseReduction(CollectiveKind collective, const at::Tensor &tenso
   return find({collective, *type, *reduction, tensor.numel() / numBlocks, root});
 }
 
-void Group::countForwarded(const char *reason) {
-  ++sequence;
-  door().countForwarded(reason);
-}
-
 Status Group::runChoice(Communicator &communicator, const Choice &choice, const void *input, void *output) {
   CallArguments &call = arguments[choice.mesh];
   choice.shape.enter(call);
@@ -221,13 +216,16 @@ Status Group::runPart(Communicator &communicator, Part &part) {
   return status;
 }
 
-WorkPointer Group::enqueue(const Label &label, const Tensors &inputs, Tensors outputs, runtime::Queue::Call call) {
+WorkPointer Group::enqueue(const Label &label, const Tensors &inputs, Tensors outputs, Call call) {
   ++sequence;
   auto work = c10::make_intrusive<Work>(getRank(), label.type, label.title, inputs, std::move(outputs));
+  runtime::Queue::Call ofWork = [call = std::move(call), work](Communicator &communicator) {
+    return call(communicator, *work);
+  };
   if (label.isAsync)
-    work->start(*queue, std::move(call));
+    work->start(*queue, std::move(ofWork));
   else
-    work->run(*queue, std::move(call));
+    work->run(*queue, std::move(ofWork));
   return work;
 }
 
@@ -235,9 +233,11 @@ WorkPointer Group::submit(const Label &label, Parts parts, const Tensors &inputs
   int64_t numBytes = 0;
   for (const Part &part : parts)
     numBytes += part.choice.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.choice.shape.type));
+  for (const at::Tensor &output : outputs)
+    checkWritable(output, label.title);
   door().countCarried(numBytes);
   return enqueue(label, inputs, std::move(outputs),
-                 [this, parts = std::move(parts)](Communicator &communicator) mutable {
+                 [this, parts = std::move(parts)](Communicator &communicator, Work &) mutable {
                    for (Part &part : parts)
                      if (Status status = runPart(communicator, part); !status.isOk())
                        return status;
@@ -253,31 +253,77 @@ Status Group::agreeOnCount(Communicator &communicator, int64_t count, bool &isAg
   return status;
 }
 
-/// Ranks see only the sizes that they send and receive themselves. So they agree first, as part of the call.
-WorkPointer Group::exchangeBlocks(const Label &label, const Tensors &outputs, const Tensors &inputs, bool looksEven,
-                                  std::function<WorkPointer()> viaGloo) {
-  const at::Tensor &like = inputs.front();
-  if (const char *reason = agreement.plugin ? whyNotMoved(like) : noProgram) {
-    countForwarded(reason);
-    return viaGloo();
+void Group::countForwarded(const char *reason) {
+  ++sequence;
+  door().countForwarded(reason);
+}
+
+/// Until it is destroyed, the calls that are forwarded go through the queue.
+std::shared_ptr<void> Group::holdForwarded() {
+  ++numHeld;
+  return {nullptr, [this](void *) { --numHeld; }};
+}
+
+/// Blocks until the call has ended. What Gloo refuses is this call's failure, and Gloo's group stays usable.
+void Group::runOnGloo(const GlooCall &call, Work &work) {
+  try {
+    StandIns standIns(work.title());
+    if (WorkPointer begun = call(*gloo, standIns))
+      begun->wait();
+    standIns.copyBack();
+  } catch (...) {
+    work.refuse(std::current_exception());
   }
-  bool isWhole = inputs.size() == 1; // all blocks are in one tensor
-  Choice choice = chooseMove(CollectiveKind::AllToAll, like, isWhole ? getSize() : 1);
-  Part part{choice, Blocks(inputs), Blocks(outputs)};
-  auto call = [this, looksEven, part = std::move(part),
-               viaGloo = std::move(viaGloo)](Communicator &communicator) mutable -> Status {
+}
+
+/// Gloo pairs the calls of ranks by their order. So a call goes behind those of which the queue does not yet know
+/// whether Gloo gets them.
+WorkPointer Group::forward(const Label &label, const char *reason, Tensors outputs, GlooCall call) {
+  if (numHeld > 0) {
+    door().countForwarded(reason);
+    return enqueue(label, {}, std::move(outputs),
+                   [this, call = std::move(call), held = holdForwarded()](Communicator &, Work &work) {
+                     runOnGloo(call, work);
+                     return Status();
+                   });
+  }
+  countForwarded(reason);
+  StandIns standIns(label.title);
+  WorkPointer begun = call(*gloo, standIns);
+  return settled(std::move(begun), std::move(standIns), std::move(outputs));
+}
+
+/// Ranks see only the sizes that they send and receive themselves. So they agree first, as part of the call.
+/// `asIs`: what Gloo gets if not even bytes can be moved.
+WorkPointer Group::exchangeBlocks(const Label &label, const Exchange &exchange, const c10d::AllToAllOptions &options,
+                                  GlooCall asIs) {
+  for (const at::Tensor &output : exchange.outputs)
+    checkWritable(output, label.title);
+  const at::Tensor &like = exchange.inputs.front();
+  if (const char *reason = whyNotMoved(like))
+    return forward(label, reason, exchange.outputs, std::move(asIs));
+  auto viaGloo = [exchange, options](Base &to, StandIns &standIns) { return exchange.start(to, standIns, options); };
+  if (!agreement.plugin)
+    return forward(label, noProgram, exchange.outputs, viaGloo);
+  MovedType type = *movedType(like.scalar_type());
+  int64_t evenSize = exchange.evenSize();
+  Part part{{}, Blocks(exchange.inputs), Blocks(exchange.outputs)};
+  if (evenSize >= 0)
+    part.choice = find({CollectiveKind::AllToAll, type.type, Reduction::Sum, evenSize * type.perElement});
+  auto call = [this, part, evenSize, viaGloo, held = holdForwarded()](Communicator &communicator, Work &work) mutable {
     bool isAgreed = false;
-    if (Status status = agreeOnCount(communicator, looksEven ? part.choice.shape.count : -1, isAgreed); !status.isOk())
+    Status status = agreeOnCount(communicator, evenSize, isAgreed);
+    if (!status.isOk())
       return status;
     if (isAgreed && part.choice.plugin) {
       door().countCarried(part.choice.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.choice.shape.type)));
       return runPart(communicator, part);
     }
     door().countForwarded(isAgreed ? noProgram : "uneven sizes");
-    viaGloo()->wait();
-    return {};
+    runOnGloo(viaGloo, work);
+    return status;
   };
-  return enqueue(label, inputs, outputs, std::move(call));
+  return enqueue(label, exchange.inputs, exchange.outputs, std::move(call));
 }
 
 std::string statistics() { return door().statistics(); }

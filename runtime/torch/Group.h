@@ -3,10 +3,15 @@
 
 #include "Base.h"
 #include "Blocks.h"
+#include "Exchange.h"
+#include "StandIns.h"
+#include "Work.h"
 #include "kolo/runtime/Door.h"
 #include "kolo/runtime/Queue.h"
 
+#include <atomic>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -27,6 +32,9 @@ struct Choice {
   const char *reason = nullptr; // of static life time
   size_t mesh = 0;              // of Communicator::meshes
 };
+
+/// A call of Gloo's group, whose tensors it replaces by their stand-ins. May return no work if it has ended.
+using GlooCall = std::function<WorkPointer(Base &gloo, StandIns &standIns)>;
 
 /// How torch knows a call: its number, the title for its profiler, whether the caller goes on meanwhile.
 struct Label {
@@ -90,6 +98,9 @@ private:
     bool isInPlace = false; // `output` is both
   };
   using Parts = std::vector<Part>;
+  /// As the queue's, with what torch waits for.
+  using Call = std::function<runtime::Status(runtime::Communicator &, Work &)>;
+  using GlooMessage = std::function<WorkPointer(Tensors &)>;
 
   Choice chooseMove(runtime::CollectiveKind collective, const at::Tensor &block, int64_t numBlocks, int root = 0);
   Choice chooseReduction(runtime::CollectiveKind collective, const at::Tensor &tensor, const c10d::ReduceOp &op,
@@ -97,13 +108,17 @@ private:
   Choice choose(const Shape &shape) const;
   Choice find(Shape shape);
   WorkPointer submit(const Label &label, Parts parts, const Tensors &inputs, Tensors outputs);
-  WorkPointer enqueue(const Label &label, const Tensors &inputs, Tensors outputs, runtime::Queue::Call call);
+  WorkPointer enqueue(const Label &label, const Tensors &inputs, Tensors outputs, Call call);
   runtime::Status runChoice(runtime::Communicator &communicator, const Choice &choice, const void *input, void *output);
   runtime::Status runPart(runtime::Communicator &communicator, Part &part);
-  WorkPointer exchangeBlocks(const Label &label, const Tensors &outputs, const Tensors &inputs, bool looksEven,
-                             std::function<WorkPointer()> viaGloo);
+  WorkPointer forward(const Label &label, const char *reason, Tensors outputs, GlooCall call);
+  WorkPointer exchangeMessage(const char *title, Tensors tensors, bool isRead, const GlooMessage &call);
+  WorkPointer exchangeBlocks(const Label &label, const Exchange &exchange, const c10d::AllToAllOptions &options,
+                             GlooCall asIs);
   runtime::Status agreeOnCount(runtime::Communicator &communicator, int64_t count, bool &isAgreed);
   void countForwarded(const char *reason);
+  void runOnGloo(const GlooCall &call, Work &work);
+  std::shared_ptr<void> holdForwarded();
   void checkRoot(int64_t root, const char *what) const;
   void checkList(const Tensors &list, const at::Tensor &like, const char *what) const;
 
@@ -111,6 +126,7 @@ private:
   Choice agreement; // the all-reduce by which ranks agree on a count; may have no plugin
   std::unordered_map<Shape, Choice, ShapeHash> choices;
   uint64_t sequence = 0;
+  std::atomic<int> numHeld = 0; // calls in the queue that may call Gloo: later ones for Gloo go behind them
   // Used by calls in the queue, one at a time.
   std::vector<runtime::CallArguments> arguments; // by mesh: a copy of a mesh takes as long as a small call
   Scratch inputScratch, outputScratch;

@@ -25,7 +25,7 @@ static std::string describe(const char *name, const runtime::Status &status) {
 }
 
 void Work::end(const runtime::Status &status) {
-  std::exception_ptr failure;
+  std::exception_ptr failure = refusal;
   if (!status.isOk())
     failure = std::make_exception_ptr(std::runtime_error(describe(name, status)));
   finish(failure);

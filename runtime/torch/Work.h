@@ -20,7 +20,12 @@ public:
   /// Runs the call; blocks until it has ended.
   void run(runtime::Queue &queue, runtime::Queue::Call call);
 
-  /// Throws std::runtime_error with the message of a failure, or if the time is over; the call then goes on.
+  /// The call's own failure, for which the queue goes on. Called while the call runs.
+  void refuse(std::exception_ptr failure) { refusal = std::move(failure); }
+  const char *title() const { return name; }
+
+  /// Throws std::runtime_error with the message of a failure, or if the time is over; the call then goes on. Throws
+  /// what the call was refused with.
   bool wait(std::chrono::milliseconds timeout) override;
   std::vector<at::Tensor> result() override;
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
@@ -31,6 +36,7 @@ private:
 
   const char *name;
   std::vector<at::Tensor> outputs;
+  std::exception_ptr refusal;
   std::optional<runtime::Request> request; // none if the call has been run
   c10::intrusive_ptr<c10::ivalue::Future> future;
   bool hasEnded = false; // whoever sees both completes the future

@@ -65,7 +65,21 @@ def a_wait_ends(rank, size):
 def wrong_arguments(rank, size):
     for call in (lambda: dist.all_gather([torch.ones(1)] * (size - 1), torch.ones(1)),
                  lambda: dist.all_gather([torch.ones(2)] * size, torch.ones(1)),
-                 lambda: dist._all_gather_base(torch.ones(3 * size + 1), torch.ones(3))):
+                 lambda: dist._all_gather_base(torch.ones(3 * size + 1), torch.ones(3)),
+                 lambda: dist.gather(torch.ones(1), [torch.ones(1)] * (size + 1), rank),
+                 lambda: dist.all_to_all([torch.ones(1)] * (size + 1), [torch.ones(1)] * (size + 1)),
+                 lambda: dist.all_to_all([torch.ones(1)] * size, [torch.ones(1)] * (size - 1) + [torch.ones(1).int()]),
+                 lambda: dist.all_to_all([torch.ones(1).int()] * size, [torch.ones(1)] * size),
+                 lambda: dist.all_to_all_single(torch.ones(size).int(), torch.ones(size)),
+                 lambda: dist.all_to_all_single(torch.ones(size + 1), torch.ones(size)),
+                 lambda: dist.all_to_all_single(torch.ones(size), torch.ones(size), [1] * size, [1] * (size + 1)),
+                 lambda: dist.all_to_all_single(torch.ones(2 * size), torch.ones(2 * size), [1] * size, [1] * size),
+                 lambda: dist.all_to_all_single(torch.ones(size), torch.ones(size), [1] * size, [-1, 3] + [0] * (size - 2)),
+                 lambda: dist.all_to_all([torch.ones(1).expand(2)] * size, [torch.ones(2)] * size),
+                 lambda: dist.broadcast(torch.ones(1).expand(3), 0),
+                 lambda: dist.all_reduce(torch.ones(1).expand(3)),
+                 lambda: dist.all_reduce(torch.ones(1).int().expand(3), dist.ReduceOp.BOR),
+                 lambda: dist.all_gather([torch.ones(1).expand(3)] * size, torch.ones(3))):
         try:
             call()
             raise AssertionError("no error")
@@ -73,6 +87,26 @@ def wrong_arguments(rank, size):
             assert "\n" not in str(error), error
     tensor = torch.ones(1)
     dist.all_reduce(tensor)  # the group is still usable
+    assert tensor.item() == size
+
+
+def gloo_refuses(rank, size):
+    """At once, or later if a call before it may be Gloo's: the group is usable afterwards."""
+    for _ in range(10):
+        if rank == 1:
+            time.sleep(0.01)
+        sizes = [3 if (rank, peer) == (0, 1) else 2 for peer in range(size)]
+        found = [torch.empty(3 if (rank, peer) == (1, 0) else 2) for peer in range(size)]
+        work = dist.all_to_all(found, [torch.full((each,), float(rank)) for each in sizes], async_op=True)
+        try:
+            dist.all_reduce(torch.ones(2), dist.ReduceOp.BOR, async_op=True).wait()
+            raise AssertionError("no error")
+        except (ValueError, RuntimeError) as error:
+            assert "BOR" in str(error), error
+        work.wait()
+        assert [block[0].item() for block in found] == list(range(size)), found
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
     assert tensor.item() == size
 
 
@@ -127,6 +161,10 @@ class Failures(unittest.TestCase):
 
     def test_wrong_arguments(self):
         self.run_ranks(wrong_arguments)
+
+    def test_gloo_refuses(self):
+        for size in (2, 3):
+            self.run_ranks(gloo_refuses, size=size)
 
     def test_a_child_ends(self):
         self.run_ranks(a_child_ends)
