@@ -9,6 +9,8 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "llvm/ADT/StringRef.h"
+
 #include <algorithm>
 #include <cctype>
 #include <iterator>
@@ -179,6 +181,32 @@ private:
   }
 };
 
+/// Nobody vouches for the text of a manifest, and a terminal obeys control characters.
+void makePrintable(const std::string &path, Json &manifest) {
+  std::vector<Json *> values = {&manifest}; // no recursion: values may be nested deeply
+  while (!values.empty()) {
+    Json &value = *values.back();
+    values.pop_back();
+    if (value.is_string())
+      value = runtime::printable(value.get<std::string>());
+    else if (value.is_structured())
+      for (const auto &[name, field] : value.items()) {
+        if (std::string shown = runtime::printable(name); shown != name)
+          throw ToolError(ExitCode::Usage, path + ": its manifest has control characters: '" + shown + "'");
+        values.push_back(&field);
+      }
+  }
+}
+
+void printLines(const std::string &text) {
+  llvm::StringRef rest = text;
+  while (!rest.empty()) {
+    auto [line, after] = rest.split('\n');
+    fmt::print("{}{}", runtime::printable(line), line.size() < rest.size() ? "\n" : "");
+    rest = after;
+  }
+}
+
 void inspect(const InspectCommand &command) {
   if (!command.folder.empty()) {
     for (const std::string &image : extractImages(command.path, command.folder))
@@ -189,11 +217,13 @@ void inspect(const InspectCommand &command) {
   if (!manifest.isOk())
     throw ToolError(ExitCode::Usage, manifest.status().message());
   if (command.asJson) {
-    fmt::print("{}", *manifest);
+    printLines(*manifest);
     return;
   }
   try {
-    fmt::print("{}", Page(command.path, Json::parse(*manifest)).text);
+    Json parsed = Json::parse(*manifest);
+    makePrintable(command.path, parsed);
+    fmt::print("{}", Page(command.path, parsed).text);
   } catch (const Json::exception &) {
     throw ToolError(ExitCode::Usage, command.path + ": its manifest is incomplete; --json prints it as it is");
   }

@@ -122,6 +122,35 @@ void readNetwork(ManifestReader &reader, const json &object, const std::string &
   }
 }
 
+/// Messages quote the manifest, and a terminal would obey control characters. Text of the IR has several lines.
+Status refuseControls(const json &root) {
+  struct Value {
+    const json *json;
+    bool hasLines;
+  };
+  std::vector<Value> values = {{&root, false}}; // no recursion: values may be nested deeply
+  while (!values.empty()) {
+    auto [value, hasLines] = values.back();
+    values.pop_back();
+    if (value->is_string()) {
+      std::string text = value->get<std::string>();
+      if (hasLines)
+        std::erase(text, '\n');
+      if (std::string shown = printable(text); shown != text)
+        return error(StatusCode::BadPlugin, "its manifest has control characters: '{}'", shown);
+    } else if (value->is_object()) {
+      for (const auto &[name, field] : value->items()) {
+        if (std::string shown = printable(name); shown != name)
+          return error(StatusCode::BadPlugin, "its manifest has control characters: '{}'", shown);
+        values.push_back({&field, name == "choreography"});
+      }
+    } else if (value->is_array())
+      for (const json &element : *value)
+        values.push_back({&element, false});
+  }
+  return {};
+}
+
 constexpr int64_t codecGranule = 1024;
 
 ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::string &path) {
@@ -164,6 +193,8 @@ Result<Manifest> parseManifest(std::string_view text) {
   json root = json::parse(text, nullptr, false);
   if (!root.is_object())
     return error(StatusCode::BadPlugin, "its manifest is not a JSON object");
+  if (Status status = refuseControls(root); !status.isOk())
+    return status;
   ManifestReader reader;
   Manifest manifest;
   if (int abi = reader.integer(root, "abi", ""); reader.status().isOk() && abi != int(KOLO_ABI_VERSION))

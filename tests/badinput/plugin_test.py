@@ -31,12 +31,14 @@ def pack(elf, manifest, abi=ABI, footerBytes=FOOTER.size, magic=MAGIC, elfBytes=
 
 
 class PluginTest(ToolTest):
+    options = []
+
     @classmethod
     def setUpClass(cls):
         import tempfile
         with tempfile.TemporaryDirectory() as directory:
             path = os.path.join(directory, "x.so")
-            subprocess.run([KOLO, "compile", "ringAllReduce", "--mesh", "rank=2", "-o", path], check=True, capture_output=True)
+            subprocess.run([KOLO, "compile", "ringAllReduce", "--mesh", "rank=2", "-o", path, *cls.options], check=True, capture_output=True)
             with open(path, "rb") as file:
                 cls.good = file.read()
         elfBytes, manifestBytes, *_ = FOOTER.unpack(cls.good[-FOOTER.size:])
@@ -187,6 +189,71 @@ class Manifests(PluginTest):
         with open(self.file("x.so"), "wb") as file:
             file.write(self.changed(lambda m: m["programs"][0].update(proved=[])))
         self.refuses(2, "run", "x.so", "--mesh", "rank=2", says="ringAllReduce is not proved on rank=2")
+
+    def test_control_characters(self):
+        """A name that clears the screen, raw or escaped: no command prints it."""
+        evil = "\x1b[2J\x7f\u009b31m\r\nname"
+        for change in (lambda m: m["programs"][0].update(name=evil),
+                       lambda m: m["programs"][0]["statements"][0].update(file=evil, what=evil),
+                       lambda m: m["target"].update(cpu=evil), lambda m: m.update(kolo=evil),
+                       lambda m: m["programs"][0].update(choreography=evil), lambda m: m.update({"future": [{"x": evil}]})):
+            for ascii_only in (True, False):
+                manifest = json.loads(self.text)
+                change(manifest)
+                content = pack(self.elf, json.dumps(manifest, ensure_ascii=ascii_only).encode())
+                self.refused(content, "control characters", "\\u001b[2J\\u007f\\u009b31m", inspect=False)
+                for command in (["inspect", "x.so"], ["inspect", "x.so", "--json"],
+                                ["doctor", "--collective", "all_reduce", "--ranks", "2"]):
+                    done = self.kolo(*command, KOLO_PLUGIN_PATH=self.file("x.so"))
+                    self.assertFalse(set(done.out + done.err) & set("\x1b\x7f\u009b\r"), command)
+                    if "--json" in command:
+                        self.assertEqual(json.loads(done.out), manifest)
+        for key in ("programs", "future"):
+            self.refused(self.changed(lambda m: m.update({key: [{evil: 1}]})), "control characters")
+        for junk in (b"\x1b[2J{", b'{"a": "\x9b"}', b"\xc2\x9b"):
+            with open(self.file("x.so"), "wb") as file:
+                file.write(pack(self.elf, junk))
+            shown = self.succeeds("inspect", "x.so", "--json")
+            self.assertFalse(set(shown) & set("\x1b\x9b\ufffd"), shown)
+
+
+class Images(PluginTest):
+    options = ["--target", "cpu,cuda:sm_90,hip:gfx90a"]
+
+    def extract(self, change):
+        manifest = json.loads(self.text)
+        change(manifest["devices"])
+        with open(self.file("x.so"), "wb") as file:
+            file.write(pack(self.elf, json.dumps(manifest).encode()))
+
+    def test_what_the_manifest_says_of_images_stays_in_the_folder(self):
+        outside = self.file("outside")
+        for field in ("kind", "architecture", "format"):
+            for wrong in (outside, "../outside", "..", "", "/", "cuda/../../outside", "x\0y", "\x1b[2J", "sm_90/../../outside",
+                          "gfx90a/x", "sm_90\n", None, 7, [], {"a": 1}):
+                self.extract(lambda d: d["images"][1].update({field: wrong}))
+                said = self.refuses(2, "inspect", "x.so", "--extract", "images", says=["x.so: ", f"images[1].{field}'"])
+                self.assertTrue(said[:-1].isprintable(), said)
+            self.extract(lambda d: d["images"][0].pop(field))
+            self.refuses(2, "inspect", "x.so", "--extract", "images", says=["x.so: ", f"images[0].{field}' is missing"])
+            self.assertEqual(self.listing(), ["x.so"])
+        for field in ("offset", "bytes"):
+            for wrong in (-1, 2**63, 2**64 - 1, 1.5, "1", None):
+                self.extract(lambda d: d["images"][1].update({field: wrong}))
+                self.refuses(2, "inspect", "x.so", "--extract", "images", says=["x.so: ", "devices.images[1]."])
+        for wrong in (7, {}, {"images": 7}, {"images": {"a": 1}}, [7], None):
+            self.extract(lambda d: (d.clear(), d.update(wrong)) if isinstance(wrong, dict) else d.update(images=wrong))
+            self.refuses(2, "inspect", "x.so", "--extract", "images", says=["x.so: ", "devices.images"])
+        self.extract(lambda d: d["images"].append(d["images"][0]))
+        self.refuses(2, "inspect", "x.so", "--extract", "images", says="two images cuda-sm_90.ptx")
+        self.assertEqual(self.listing(), ["x.so"])
+
+    def test_a_link_in_the_folder_is_not_followed(self):
+        self.extract(lambda d: None)
+        os.mkdir(self.file("images"))
+        os.symlink(self.file("outside"), self.file("images/hip-gfx90a.hsaco"))
+        self.refuses(2, "inspect", "x.so", "--extract", "images", says="images/hip-gfx90a.hsaco")
+        self.assertFalse(os.path.exists(self.file("outside")))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,14 @@
 #include "targets/hip/HipTarget.h"
 
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -189,38 +192,124 @@ static std::string readSection(const std::string &plugin, const std::string &nam
   throw ToolError(ExitCode::Usage, plugin + ": has no section " + name);
 }
 
+/// Follows no link: whoever made one would choose where the bytes go.
 static void writeFile(const std::filesystem::path &path, StringRef bytes) {
-  std::ofstream stream(path, std::ios::binary);
-  stream.write(bytes.data(), std::streamsize(bytes.size()));
+  auto fail = [&](std::error_code problem) {
+    throw ToolError(ExitCode::Usage, "cannot write " + path.string() + ": " + problem.message());
+  };
+  int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file < 0)
+    fail(std::error_code(errno, std::generic_category()));
+  llvm::raw_fd_ostream stream(file, /*shouldClose=*/true);
+  stream << bytes;
   stream.close();
-  if (!stream)
-    throw ToolError(ExitCode::Usage, "cannot write " + path.string());
+  std::error_code problem = stream.error();
+  stream.clear_error();
+  if (problem)
+    fail(problem);
 }
 
-std::vector<std::string> extractImages(const std::string &plugin, const std::string &folder) {
+namespace {
+
+using Json = nlohmann::json;
+
+/// An image as a manifest describes it, which nobody vouches for.
+struct StoredImage {
+  std::string name; // of a file, without a folder
+  bool isText = false;
+  StringRef bytes;
+};
+
+/// Reads the images of a manifest. Throws ToolError (Usage), naming the plugin and the field.
+class ImageReader {
+public:
+  ImageReader(const std::string &plugin, StringRef section) : plugin(plugin), section(section) {}
+
+  StoredImage read(const Json &image, size_t number) {
+    where = "devices.images[" + std::to_string(number) + "]";
+    std::string kind = text(image, "kind"), architecture = text(image, "architecture"), format = text(image, "format");
+    if (!findTarget(kind))
+      fail("kind", "is neither cuda nor hip");
+    StringRef prefix = kind == "cuda" ? "sm_" : "gfx";
+    static constexpr StringLiteral allowed = "abcdefghijklmnopqrstuvwxyz0123456789_:+-";
+    if (!StringRef(architecture).starts_with(prefix) ||
+        StringRef(architecture).find_first_not_of(allowed) != StringRef::npos)
+      fail("architecture", "is no name such as " + prefix.str() + "90");
+    if (format != "ptx" && format != "cubin" && format != "hsaco")
+      fail("format", "is none of ptx, cubin, hsaco");
+    StoredImage stored{kind + "-" + architecture + "." + format, format == "ptx", {}};
+    uint64_t offset = number64(image, "offset"), size = number64(image, "bytes");
+    if (offset > section.size() || size > section.size() - offset)
+      fail("bytes", "reaches beyond the images of the file");
+    stored.bytes = section.substr(offset, size);
+    return stored;
+  }
+
+private:
+  [[noreturn]] void fail(const std::string &field, const std::string &problem) const {
+    throw ToolError(ExitCode::Usage, plugin + ": its manifest's field '" + where + "." + field + "' " + problem);
+  }
+  const Json &field(const Json &image, const char *name) const {
+    auto found = image.is_object() ? image.find(name) : image.end();
+    if (!image.is_object() || found == image.end())
+      fail(name, "is missing");
+    return *found;
+  }
+  std::string text(const Json &image, const char *name) const {
+    const Json &value = field(image, name);
+    if (!value.is_string())
+      fail(name, "has the wrong type");
+    return value.get<std::string>();
+  }
+  uint64_t number64(const Json &image, const char *name) const {
+    const Json &value = field(image, name);
+    if (!value.is_number_unsigned())
+      fail(name, "is no number from 0 on");
+    return value.get<uint64_t>();
+  }
+
+  const std::string &plugin;
+  StringRef section;
+  std::string where;
+};
+
+/// Throws ToolError (Usage): the manifest is no JSON, or has no images.
+Json readImages(const std::string &plugin) {
   auto manifest = runtime::Plugin::readManifest(plugin);
   if (!manifest.isOk())
     throw ToolError(ExitCode::Usage, manifest.status().message());
-  nlohmann::json parsed = nlohmann::json::parse(*manifest);
+  Json parsed = Json::parse(*manifest, nullptr, false);
+  if (!parsed.is_object())
+    throw ToolError(ExitCode::Usage, plugin + ": its manifest is not a JSON object");
   if (!parsed.contains("devices"))
     throw ToolError(ExitCode::Usage, plugin + ": carries no code for devices");
+  const Json &devices = parsed["devices"];
+  if (!devices.is_object() || !devices.contains("images") || !devices["images"].is_array())
+    throw ToolError(ExitCode::Usage, plugin + ": its manifest's field 'devices.images' is missing or no array");
+  return devices["images"];
+}
+
+} // namespace
+
+std::vector<std::string> extractImages(const std::string &plugin, const std::string &folder) {
+  const Json images = readImages(plugin);
+  std::string section = readSection(plugin, ".kolo.images");
+  std::vector<StoredImage> stored; // all are read before one is written
+  ImageReader reader(plugin, section);
+  for (const Json &image : images) {
+    StoredImage next = reader.read(image, stored.size());
+    if (std::ranges::find(stored, next.name, &StoredImage::name) != stored.end())
+      throw ToolError(ExitCode::Usage, plugin + ": its manifest has two images " + next.name);
+    stored.push_back(std::move(next));
+  }
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem)
     throw ToolError(ExitCode::Usage, "cannot make " + folder + ": " + problem.message());
-  std::string all = readSection(plugin, ".kolo.images");
   std::vector<std::string> paths;
-  for (const nlohmann::json &image : parsed["devices"]["images"]) {
-    std::string format = image["format"].get<std::string>();
-    std::filesystem::path path =
-        std::filesystem::path(folder) /
-        (image["kind"].get<std::string>() + "-" + image["architecture"].get<std::string>() + "." + format);
-    StringRef bytes = StringRef(all).substr(image["offset"].get<size_t>(), image["bytes"].get<size_t>());
-    if (bytes.size() != image["bytes"].get<size_t>())
-      throw ToolError(ExitCode::Usage, plugin + ": its images are shorter than its manifest says");
-    if (format == "ptx")
-      bytes = bytes.rtrim('\0'); // text, but for the zero that the driver wants
-    writeFile(path, bytes);
+  for (const StoredImage &image : stored) {
+    std::filesystem::path path = std::filesystem::path(folder) / image.name;
+    writeFile(path, image.isText ? image.bytes.rtrim('\0') : image.bytes); // the driver wants a zero behind text
     paths.push_back(path.string());
   }
   return paths;

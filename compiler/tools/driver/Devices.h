@@ -33,7 +33,8 @@ llvm::Expected<std::string> emitAssembly(mlir::ModuleOp programs, const Pipeline
                                          const CompileRequest &request, const std::string &kind);
 
 /// Writes the images of a plugin to a folder, which is made if need be, as KIND-ARCHITECTURE.FORMAT, without running
-/// any of its code. Gives their paths. Throws ToolError (Usage).
+/// any of its code. Writes nowhere else, whatever the plugin's manifest says. Gives their paths. Throws ToolError
+/// (Usage); before anything is written, if the manifest is not as it must be.
 std::vector<std::string> extractImages(const std::string &plugin, const std::string &folder);
 
 } // namespace kolo::tools

@@ -129,6 +129,10 @@ struct SelectedProgram {
 
 struct PluginState;
 
+/// The text on one line: control characters, which a terminal may obey, and bytes that are no UTF-8 become \u001b and
+/// the like, as in JSON.
+KOLO_RUNTIME_API std::string printable(std::string_view text);
+
 /// A loaded plugin. Copies share it. The last copy unloads the code, so the caller keeps one while a call runs. Any
 /// number of communicators and any thread may use it.
 class KOLO_RUNTIME_API Plugin {
@@ -142,6 +146,7 @@ public:
   static Result<Plugin> load(const std::string &path);
 
   /// Returns the manifest (JSON) of a plugin file. Checks footer, sizes and checksum; maps no code. Errors as for load.
+  /// Nobody has checked its text: see printable.
   static Result<std::string> readManifest(const std::string &path);
 
   /// References and pointers that the accessors return are valid while a copy of this plugin lives.
