@@ -1,14 +1,13 @@
 #include "kolo/runtime/Door.h"
 
 #include "Error.h"
+#include "Variable.h"
 #include "kolo/runtime/Tuned.h"
 
 #include <dlfcn.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -33,18 +32,7 @@ namespace fs = std::filesystem;
 constexpr const char *pathVariable = "KOLO_PLUGIN_PATH";
 constexpr std::string_view pluginSuffix = ".kolo.so";
 
-/// Code that anybody may replace is not loaded into somebody's process.
-Status checkWriters(const std::string &path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) == 0 && (info.st_mode & S_IWOTH) != 0)
-    return error(StatusCode::BadPlugin, "{}: everybody may write this file: chmod o-w it", path);
-  return {};
-}
-
-Status loadFile(const std::string &path, std::vector<Plugin> &plugins) {
-  if (Status status = checkWriters(path); !status.isOk())
-    return status;
-  Result<Plugin> plugin = Plugin::load(path);
+Status add(const Result<Plugin> &plugin, std::vector<Plugin> &plugins) {
   if (plugin.isOk())
     plugins.push_back(*plugin);
   return plugin.status();
@@ -59,12 +47,12 @@ Status loadFolder(const std::string &folder, std::vector<Plugin> &plugins) {
     return error(StatusCode::BadPlugin, "{}: this folder holds no *{}", folder, pluginSuffix);
   std::sort(paths.begin(), paths.end());
   for (const std::string &path : paths)
-    if (Status status = loadFile(path, plugins); !status.isOk())
+    if (Status status = add(Plugin::loadTrusted(path), plugins); !status.isOk())
       return status;
   return {};
 }
 
-/// The shipped table, compiled, beside this library.
+/// The shipped table, compiled, beside this library: who could replace it could replace the library, too.
 std::string defaultPlugin() {
   Dl_info info = {};
   if (!dladdr(reinterpret_cast<const void *>(&readLaunchedRank), &info) || !info.dli_fname)
@@ -85,7 +73,7 @@ Status loadDefaults(std::vector<Plugin> &plugins, std::string &notice) {
                            plugin.status().message());
   }
   if (fs::exists(shipped))
-    return loadFile(shipped, plugins);
+    return add(Plugin::load(shipped), plugins);
   if (!plugins.empty())
     return {};
   return error(StatusCode::InvalidArgument, "{} is not set, and the plugin that ships is not there: {}", pathVariable,
@@ -93,7 +81,7 @@ Status loadDefaults(std::vector<Plugin> &plugins, std::string &notice) {
 }
 
 Status loadPath(std::vector<Plugin> &plugins, std::string &notice) {
-  const char *text = std::getenv(pathVariable);
+  const char *text = variable(pathVariable);
   if (!text)
     return loadDefaults(plugins, notice);
   std::string_view rest = text;
@@ -102,7 +90,7 @@ Status loadPath(std::vector<Plugin> &plugins, std::string &notice) {
     std::string path(rest.substr(0, end));
     if (path.empty())
       return error(StatusCode::InvalidArgument, "{}='{}' has an empty part", pathVariable, text);
-    Status status = fs::is_directory(path) ? loadFolder(path, plugins) : loadFile(path, plugins);
+    Status status = fs::is_directory(path) ? loadFolder(path, plugins) : add(Plugin::loadTrusted(path), plugins);
     if (!status.isOk())
       return error(status.code(), "{}: {}", pathVariable, status.message());
     if (end == rest.size())
@@ -112,8 +100,8 @@ Status loadPath(std::vector<Plugin> &plugins, std::string &notice) {
 }
 
 Status readLevel(LogLevel &level) {
-  const char *text = std::getenv("KOLO_DEBUG");
-  if (!text || !*text)
+  const char *text = variable("KOLO_DEBUG");
+  if (!text)
     return {};
   std::string_view word = text;
   if (word != "info" && word != "trace")
@@ -123,7 +111,7 @@ Status readLevel(LogLevel &level) {
 }
 
 Status readStatistics(bool &wants) {
-  const char *text = std::getenv("KOLO_STATS");
+  const char *text = variable("KOLO_STATS");
   std::string_view word = text ? text : "0";
   if (word != "0" && word != "1")
     return error(StatusCode::InvalidArgument, "KOLO_STATS='{}' is not one of 0, 1", word);

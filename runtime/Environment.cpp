@@ -1,6 +1,7 @@
 #include "Environment.h"
 
 #include "Error.h"
+#include "Variable.h"
 
 #include <charconv>
 #include <cstdlib>
@@ -13,8 +14,8 @@ constexpr const char *waitNames[] = {"auto", "spin", "yield", "sleep"};
 constexpr const char *memoryNames[] = {"auto", "attach", "staged"};
 
 template <class Enum, size_t N>
-Status readChoice(const char *variable, const char *const (&names)[N], const char *choices, Enum &value) {
-  const char *text = std::getenv(variable);
+Status readChoice(const char *name, const char *const (&names)[N], const char *choices, Enum &value) {
+  const char *text = variable(name);
   if (!text)
     return {};
   for (size_t index = 0; index < N; ++index)
@@ -22,7 +23,7 @@ Status readChoice(const char *variable, const char *const (&names)[N], const cha
       value = static_cast<Enum>(index);
       return {};
     }
-  return error(StatusCode::InvalidArgument, "{}='{}' is not one of {}", variable, text, choices);
+  return error(StatusCode::InvalidArgument, "{}='{}' is not one of {}", name, text, choices);
 }
 
 } // namespace
@@ -48,7 +49,7 @@ Result<Settings> readSettings(const CommunicatorOptions &options) {
     return error(StatusCode::InvalidArgument, "timeoutMs must be at least 1, not {}", options.timeoutMs);
   if (options.lanes < 1 || options.lanes > maxLanes)
     return error(StatusCode::InvalidArgument, "lanes must be between 1 and {}, not {}", maxLanes, options.lanes);
-  if (const char *text = std::getenv("KOLO_TIMEOUT_MS")) {
+  if (const char *text = variable("KOLO_TIMEOUT_MS")) {
     std::optional<int> value = parseInt(text, 1, std::numeric_limits<int>::max());
     if (!value)
       return error(StatusCode::InvalidArgument, "KOLO_TIMEOUT_MS='{}' is not a positive number of milliseconds", text);

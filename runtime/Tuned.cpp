@@ -1,14 +1,13 @@
 #include "kolo/runtime/Tuned.h"
 
 #include "Error.h"
+#include "Variable.h"
 
 #include <nlohmann/json.hpp>
 
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 
 namespace kolo::runtime {
@@ -39,18 +38,6 @@ uint64_t hashOf(const std::string &text) {
   for (unsigned char byte : text)
     hash = (hash ^ byte) * 0x100000001b3;
   return hash;
-}
-
-/// Code of other users is not loaded into this user's processes.
-Status checkOwner(const std::string &path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0)
-    return {};
-  if (info.st_uid != geteuid() && info.st_uid != 0)
-    return error(StatusCode::BadPlugin, "{}: belongs to another user", path);
-  if ((info.st_mode & S_IWOTH) != 0)
-    return error(StatusCode::BadPlugin, "{}: everybody may write this file: chmod o-w it", path);
-  return {};
 }
 
 Status compare(const std::string &path, const std::string &what, const std::string &there, const std::string &here) {
@@ -88,7 +75,7 @@ HostDescription describeHost() {
 }
 
 std::string tunedFolder() {
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  const char *cache = variable("XDG_CACHE_HOME"), *home = variable("HOME");
   if (cache && *cache == '/')
     return std::string(cache) + "/kolo";
   return home && *home == '/' ? std::string(home) + "/.cache/kolo" : "";
@@ -105,10 +92,7 @@ std::string tunedPluginPath() {
 
 Result<Plugin> loadTunedPlugin() {
   return guarded([&]() -> Result<Plugin> {
-    std::string path = tunedPluginPath();
-    if (Status status = checkOwner(path); !status.isOk())
-      return status;
-    Result<Plugin> plugin = Plugin::load(path);
+    Result<Plugin> plugin = Plugin::loadTrusted(tunedPluginPath());
     if (!plugin.isOk())
       return plugin;
     Status status = checkOrigin(*plugin);

@@ -1,9 +1,8 @@
 // The linker, in process: lld.
 #include "targets/Linker.h"
+#include "targets/TemporaryFolder.h"
 
 #include "lld/Common/Driver.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <mutex>
@@ -23,35 +22,37 @@ static Error runLinker(ArrayRef<const char *> arguments) {
   return result.retCode == 0 ? Error::success() : createStringError("linking failed: " + StringRef(problem).rtrim());
 }
 
-static Error createFile(StringRef suffix, SmallString<128> &path, StringRef content) {
-  int file = -1;
-  if (std::error_code problem = sys::fs::createTemporaryFile("kolo", suffix, file, path))
-    return createStringError("cannot write a temporary file: " + problem.message());
-  raw_fd_ostream stream(file, /*shouldClose=*/true);
-  stream << content;
-  stream.close();
-  std::error_code problem = stream.error();
-  stream.clear_error(); // or its destructor ends the process
+static Error createFile(StringRef path, StringRef content) {
+  std::error_code problem;
+  raw_fd_ostream stream(path, problem);
+  if (!problem) {
+    stream << content;
+    stream.close();
+    problem = stream.error();
+    stream.clear_error(); // or its destructor ends the process
+  }
   return problem ? createStringError("cannot write " + path + ": " + problem.message()) : Error::success();
 }
 
 Expected<std::unique_ptr<MemoryBuffer>> linkShared(ArrayRef<StringRef> objects, ArrayRef<const char *> arguments) {
-  std::vector<SmallString<128>> paths(objects.size() + 1);
-  std::vector<std::unique_ptr<FileRemover>> removers;
-  for (size_t i = 0; i < paths.size(); ++i) {
-    bool isLibrary = i == objects.size();
-    if (Error problem = createFile(isLibrary ? "so" : "o", paths[i], isLibrary ? "" : objects[i]))
+  Expected<TemporaryFolder> folder = TemporaryFolder::create();
+  if (!folder)
+    return folder.takeError();
+  std::vector<std::string> paths;
+  for (StringRef object : objects) {
+    paths.push_back(folder->path() + "/" + std::to_string(paths.size()) + ".o");
+    if (Error problem = createFile(paths.back(), object))
       return std::move(problem);
-    removers.push_back(std::make_unique<FileRemover>(paths[i]));
   }
+  std::string output = folder->path() + "/linked.so";
   std::vector<const char *> all = {"ld.lld", "-shared"};
   all.insert(all.end(), arguments.begin(), arguments.end());
-  for (size_t i = 0; i < objects.size(); ++i)
-    all.push_back(paths[i].c_str());
-  all.insert(all.end(), {"-o", paths.back().c_str()});
+  for (const std::string &path : paths)
+    all.push_back(path.c_str());
+  all.insert(all.end(), {"-o", output.c_str()});
   if (Error failure = runLinker(all))
     return std::move(failure);
-  auto library = MemoryBuffer::getFile(paths.back(), /*IsText=*/false, /*RequiresNullTerminator=*/false);
+  auto library = MemoryBuffer::getFile(output, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!library)
     return createStringError("cannot read what was linked: " + library.getError().message());
   return std::move(*library);

@@ -7,6 +7,7 @@
 // whether all have their host's control segment, and whether all are connected.
 #include "CommunicatorState.h"
 #include "Error.h"
+#include "Variable.h"
 #include "bootstrap/Newcomers.h"
 
 #include <unistd.h>
@@ -144,7 +145,7 @@ Result<Roster> Newcomer::gatherArrivals(NetworkNewcomer &newcomer, const HostMap
   const tcp::WorldNumber world = all.front().world;
   Result<std::string> address =
       rank == 0 ? Result<std::string>(all.front().address) : addressTowards(all.front().address);
-  bool isInterfaceGiven = std::getenv("KOLO_NETWORK_INTERFACE") != nullptr;
+  bool isInterfaceGiven = variable("KOLO_NETWORK_INTERFACE") != nullptr;
   Arrival arrival;
   arrival.refusal = isInterfaceGiven ? Status() : address.status();
   if (!secret.isOk())

@@ -1,6 +1,7 @@
 // The place of this process by the variables of whoever launched it.
 #include "Environment.h"
 #include "Error.h"
+#include "Variable.h"
 #include "kolo/runtime/Door.h"
 
 #include <cstdlib>
@@ -22,8 +23,8 @@ constexpr Launcher launchers[] = {
 };
 
 Result<int> readNumber(const char *name, int least, int most, const char *what) {
-  const char *text = std::getenv(name);
-  if (!text || !*text)
+  const char *text = variable(name);
+  if (!text)
     return error(StatusCode::InvalidArgument, "{} is not set", name);
   if (std::optional<int> value = parseInt(text, least, most))
     return *value;
@@ -48,7 +49,7 @@ Result<LaunchedRank> read(const Launcher &launcher) {
 Result<LaunchedRank> readLaunchedRank() {
   return guarded([]() -> Result<LaunchedRank> {
     for (const Launcher &launcher : launchers)
-      if (std::getenv(launcher.rank) || (&launcher == launchers && std::getenv(launcher.size)))
+      if (variable(launcher.rank) || (&launcher == launchers && variable(launcher.size)))
         return read(launcher);
     return read(launchers[0]);
   });

@@ -54,7 +54,8 @@ Result<SecretText> readSecretFile(const char *path) {
 } // namespace
 
 Result<OptionalKey> readSecret() {
-  const char *secret = std::getenv("KOLO_SECRET"), *path = std::getenv("KOLO_SECRET_FILE");
+  // Empty ones are refused: a world that was meant to be closed would be open.
+  const char *secret = secure_getenv("KOLO_SECRET"), *path = secure_getenv("KOLO_SECRET_FILE");
   if (!secret && !path)
     return OptionalKey();
   if (secret && path)

@@ -1,6 +1,7 @@
 #include "device/OpenDevice.h"
 
 #include "Error.h"
+#include "Variable.h"
 
 #include <dlfcn.h>
 
@@ -58,9 +59,9 @@ Result<const KoloDeviceDriver *> openDriver(DeviceKind kind) {
   Result<const KoloDeviceDriver *> driver = load(libraries[index]);
   if (!driver.isOk())
     return driver;
-  const char *path = std::getenv(libraries[index].variable);
-  if ((*driver)->open(path && *path ? path : nullptr) != KOLO_DRIVER_OK)
-    return error(StatusCode::DeviceError, "{}{}", path && *path ? std::string(libraries[index].variable) + ": " : "",
+  const char *path = variable(libraries[index].variable);
+  if ((*driver)->open(path) != KOLO_DRIVER_OK)
+    return error(StatusCode::DeviceError, "{}{}", path ? std::string(libraries[index].variable) + ": " : "",
                  (*driver)->lastError());
   opened[index] = *driver;
   return driver;

@@ -65,6 +65,9 @@ Status mapLibrary(PluginState &state, std::string_view elf) {
   state.fd = memfd_create("kolo-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
   if (state.fd < 0 && errno == EINVAL) // kernels before 6.3 have no MFD_EXEC
     state.fd = memfd_create("kolo-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (state.fd < 0 && errno == EACCES)
+    return error(StatusCode::SystemError, "this system runs no code of files in memory, where Kolo keeps its copy: set "
+                                          "vm.memfd_noexec to 0 or 1 (sysctl)");
   if (state.fd < 0)
     return systemError("memfd_create", errno);
   if (Status status = writeAll(state.fd, elf); !status.isOk())
@@ -174,16 +177,34 @@ PluginState::~PluginState() {
 
 Plugin::Plugin(std::shared_ptr<const PluginState> shared) : state(std::move(shared)) {}
 
+namespace {
+
+Result<std::shared_ptr<const PluginState>> loadState(const std::string &path, const Result<PluginFile> &file) {
+  if (!file.isOk())
+    return file.status();
+  auto opened = std::make_shared<PluginState>();
+  opened->path = path;
+  if (Status status = openPlugin(*opened, *file); !status.isOk())
+    return error(status.code(), "{}: {}", path, status.message());
+  return std::shared_ptr<const PluginState>(std::move(opened));
+}
+
+} // namespace
+
 Result<Plugin> Plugin::load(const std::string &path) {
   return guarded([&]() -> Result<Plugin> {
-    Result<PluginFile> file = readPluginFile(path);
+    auto loaded = loadState(path, readPluginFile(path));
+    return loaded.isOk() ? Result(Plugin(*loaded)) : loaded.status();
+  });
+}
+
+Result<Plugin> Plugin::loadTrusted(const std::string &path) {
+  return guarded([&]() -> Result<Plugin> {
+    Result<OpenFile> file = openTrusted(path);
     if (!file.isOk())
       return file.status();
-    auto opened = std::make_shared<PluginState>();
-    opened->path = path;
-    if (Status status = openPlugin(*opened, *file); !status.isOk())
-      return error(status.code(), "{}: {}", path, status.message());
-    return Plugin(std::move(opened));
+    auto loaded = loadState(path, readPluginFile(*file, path));
+    return loaded.isOk() ? Result(Plugin(*loaded)) : loaded.status();
   });
 }
 

@@ -17,19 +17,9 @@ static_assert(std::endian::native == std::endian::little, "a plugin's footer is 
 
 constexpr off_t mostFileBytes = off_t(1) << 30;
 
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0)
-      close(fd);
-  }
-};
-
-Result<std::string> readFile(const std::string &path) {
-  // O_NONBLOCK: a path that names a pipe must not hang.
-  Descriptor file{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+Result<std::string> readAll(const OpenFile &file, const std::string &path) {
   struct stat info = {};
-  if (file.fd < 0 || fstat(file.fd, &info) != 0)
+  if (fstat(file.descriptor(), &info) != 0)
     return systemError(fmt::format("{}: cannot be opened", path), errno);
   if (!S_ISREG(info.st_mode))
     return error(StatusCode::BadPlugin, "{}: is not a regular file", path);
@@ -37,7 +27,7 @@ Result<std::string> readFile(const std::string &path) {
     return error(StatusCode::BadPlugin, "{}: {} bytes is too large for a plugin", path, info.st_size);
   std::string bytes(static_cast<size_t>(info.st_size), '\0');
   for (size_t at = 0; at < bytes.size();) {
-    ssize_t got = read(file.fd, bytes.data() + at, bytes.size() - at);
+    ssize_t got = read(file.descriptor(), bytes.data() + at, bytes.size() - at);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
@@ -69,7 +59,15 @@ uint64_t fnv1a(std::string_view bytes) {
 }
 
 Result<PluginFile> readPluginFile(const std::string &path) {
-  Result<std::string> bytes = readFile(path);
+  // O_NONBLOCK: a path that names a pipe must not hang.
+  OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.descriptor() < 0)
+    return systemError(fmt::format("{}: cannot be opened", path), errno);
+  return readPluginFile(file, path);
+}
+
+Result<PluginFile> readPluginFile(const OpenFile &opened, const std::string &path) {
+  Result<std::string> bytes = readAll(opened, path);
   if (!bytes.isOk())
     return bytes.status();
   PluginFile file;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kolo/runtime/Status.h"
+#include "loader/TrustedFile.h"
 
 #include <cstdint>
 #include <string>
@@ -23,6 +24,8 @@ struct PluginFile {
 /// Reads the file, and checks magic, sizes, checksum and ABI version. BadPlugin, SystemError; the message begins with
 /// the path.
 Result<PluginFile> readPluginFile(const std::string &path);
+/// The same of a file that is open; the path is for messages.
+Result<PluginFile> readPluginFile(const OpenFile &opened, const std::string &path);
 
 /// Checks that the bytes are a shared library for this architecture, with all its segments.
 /// BadPlugin, UnsupportedCpu; the message does not name the file.

@@ -80,8 +80,8 @@ int onFinalize(MPI_Comm, int, void *, void *) {
 
 /// KOLO_MPI_CARRY_FROM; nothing: it is bad.
 std::optional<int> readFirstCarried() {
-  const char *text = std::getenv("KOLO_MPI_CARRY_FROM");
-  if (!text)
+  const char *text = secure_getenv("KOLO_MPI_CARRY_FROM");
+  if (!text || !*text)
     return state().firstCarried;
   char *end = nullptr;
   long value = std::strtol(text, &end, 10);

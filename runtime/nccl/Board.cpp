@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -50,6 +51,15 @@ int reserve(int file, size_t sizeBytes) {
   return code;
 }
 
+/// An errno. Another user may have made a file of this name, and would then write what the ranks read.
+int checkOwner(int file) {
+  struct stat info = {};
+  if (fstat(file, &info) != 0)
+    return errno;
+  bool isOwn = info.st_uid == geteuid() && (info.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+  return isOwn && S_ISREG(info.st_mode) && info.st_nlink == 1 ? 0 : EPERM;
+}
+
 } // namespace
 
 struct BoardMemory {
@@ -81,7 +91,9 @@ Key freshKey() {
 Result<std::shared_ptr<Board>> Board::pin(const Key &key, const Note &own) {
   std::string name = nameOf(key);
   int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  int code = file < 0 ? errno : reserve(file, sizeof(BoardMemory));
+  int code = file < 0 ? errno : checkOwner(file);
+  if (code == 0)
+    code = reserve(file, sizeof(BoardMemory));
   void *mapped = MAP_FAILED;
   if (code == 0) {
     mapped = mmap(nullptr, sizeof(BoardMemory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -91,7 +103,8 @@ Result<std::shared_ptr<Board>> Board::pin(const Key &key, const Note &own) {
     close(file);
   if (mapped == MAP_FAILED) {
     shm_unlink(name.c_str()); // without this rank the others forward their calls, whichever memory they find
-    return Status(StatusCode::SystemError, "shared memory " + name + ": " + std::strerror(code));
+    std::string why = code == EPERM ? "it was made by another user, or for others" : std::strerror(code);
+    return Status(StatusCode::SystemError, "shared memory " + name + ": " + why);
   }
   auto *memory = static_cast<BoardMemory *>(mapped);
   uint32_t number = memory->numPinned.fetch_add(1);

@@ -1,5 +1,5 @@
 // Board: where the ranks of a new communicator on this host learn of each other. It is shared memory under a name that
-// all of them can tell, and nobody else: it comes from the communicator's unique id.
+// comes from the communicator's unique id. A rank takes only memory that its own user has made for this user alone.
 //
 // A rank pins a note before it calls the real library, which returns only when all ranks have called it. So after that
 // return all notes of this host are there, and nobody waits for a rank on another host.
@@ -39,7 +39,8 @@ class Board {
 public:
   static constexpr int mostRanks = 256;
 
-  /// Opens or makes the board, and pins the note. SystemError: there is no shared memory.
+  /// Opens or makes the board, and pins the note. SystemError: there is no shared memory, or another
+  /// user made it.
   static runtime::Result<std::shared_ptr<Board>> pin(const Key &key, const Note &own);
   Board(const Board &) = delete;
   Board &operator=(const Board &) = delete;

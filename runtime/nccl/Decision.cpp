@@ -166,7 +166,7 @@ void Clique::end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Leav
 
 int timeoutMs() {
   constexpr int otherwise = 600000;
-  const char *text = std::getenv("KOLO_TIMEOUT_MS");
+  const char *text = secure_getenv("KOLO_TIMEOUT_MS");
   int value = text ? std::atoi(text) : otherwise;
   return value > 0 ? value : otherwise; // the runtime reports a wrong value when it makes a communicator
 }

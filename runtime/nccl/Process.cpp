@@ -104,7 +104,7 @@ template <> const char *answerMissing<const char *>(const char *name) {
 template <> void answerMissing<void>(const char *name) { describeMissing(name); }
 
 void sayLoaded(const Real &library) {
-  if (!std::getenv("KOLO_DEBUG") || !door() || door()->logLevel() == LogLevel::Off)
+  if (!secure_getenv("KOLO_DEBUG") || !door() || door()->logLevel() == LogLevel::Off)
     return;
   std::string plugins;
   for (const runtime::Plugin &plugin : door()->plugins())

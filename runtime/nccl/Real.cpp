@@ -112,7 +112,7 @@ void *openLoadedRccl() {
 }
 
 Found find() {
-  if (const char *path = std::getenv(variable))
+  if (const char *path = secure_getenv(variable); path && *path)
     return open(path, variable);
   if (void *next = dlsym(RTLD_NEXT, required[0]))
     return {RTLD_NEXT, pathOf(next), "the next library", ""};

@@ -1,6 +1,7 @@
 #include "network/NetworkChoice.h"
 
 #include "Error.h"
+#include "Variable.h"
 #include "network/Cursor.h"
 
 #include <dlfcn.h>
@@ -53,7 +54,7 @@ bool hasDevices() {
   for (const char *folder : {"/sys/class/infiniband", "/sys/class/cxi"})
     if (std::filesystem::directory_iterator(folder, ignored) != std::filesystem::directory_iterator())
       return true;
-  return std::getenv("KOLO_LIBFABRIC") != nullptr;
+  return variable("KOLO_LIBFABRIC") != nullptr;
 }
 
 std::string describe(const NetworkOffer &offer) {
@@ -64,7 +65,7 @@ std::string describe(const NetworkOffer &offer) {
 } // namespace
 
 Result<NetworkOffer> readNetworkOffer(const std::string &address) {
-  const char *text = std::getenv("KOLO_NETWORK");
+  const char *text = variable("KOLO_NETWORK");
   std::string name = text ? text : "auto";
   NetworkOffer offer;
   if (name == "tcp")

@@ -4,7 +4,7 @@
 
 #include "kolo/runtime/PluginAbi.h"
 
-#include "llvm/Support/FileUtilities.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -21,22 +21,25 @@ static uint64_t fnv1a(StringRef bytes) {
   return hash;
 }
 
-/// Writes all of it, or reports an error and leaves `path` as it was.
+/// Writes all of it, or reports an error and leaves `path` as it was. Others than the user never may write the file,
+/// whatever the umask is: it is code that will be loaded.
 static Error writeAtomically(StringRef path, ArrayRef<StringRef> pieces) {
-  Error problem = writeToOutput(path, [&](raw_ostream &stream) -> Error {
-    for (StringRef piece : pieces)
-      stream << piece;
-    stream.flush();
-    if (path == "/dev/null")
-      return Error::success(); // the only path that is given another kind of stream
-    auto &file = static_cast<raw_fd_ostream &>(stream);
-    std::error_code code = file.error();
-    file.clear_error(); // or its destructor ends the process
-    return errorCodeToError(code);
-  });
-  // The caller names the path.
-  return handleErrors(std::move(problem),
-                      [](std::unique_ptr<FileError> error) { return errorCodeToError(error->convertToErrorCode()); });
+  if (path == "/dev/null")
+    return Error::success();
+  unsigned mode = sys::fs::owner_read | sys::fs::owner_write | sys::fs::group_read | sys::fs::others_read;
+  Expected<sys::fs::TempFile> file = sys::fs::TempFile::create(path + ".temp-stream-%%%%%%", mode);
+  if (!file)
+    return file.takeError();
+  raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
+  for (StringRef piece : pieces)
+    stream << piece;
+  stream.flush();
+  std::error_code code = stream.error();
+  stream.clear_error(); // or its destructor ends the process
+  if (!code)
+    return file->keep(path);
+  consumeError(file->discard());
+  return errorCodeToError(code);
 }
 
 Error linkPlugin(const cpu::HostCode &host, const std::string &manifest, const PackRequest &request) {

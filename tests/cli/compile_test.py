@@ -3,7 +3,9 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import time
 import unittest
 
 from tool import KOLO, ToolTest, proofs
@@ -198,6 +200,55 @@ KOLO_COLLECTIVE(user, AllGather, Mesh("rank")) {
         self.succeeds("compile", "user.cpp", "--mesh", "rank=3")
         [program] = json.loads(self.succeeds("inspect", "user.so", "--json"))["programs"]
         self.assertEqual([(statement["file"], statement["line"]) for statement in program["statements"]], [("user.cpp", 5)])
+
+
+class Temporaries(ToolTest):
+    """Code that will be loaded is written where nobody else can reach it."""
+
+    # Tells what others may do with the folder of the output, before and after the real compiler has run; and waits.
+    WRAPPER = """#!/bin/sh
+while [ $# -gt 0 ]; do case $1 in -o) output=$2;; esac; words="$words '$1'"; shift; done
+folder=$(dirname "$output")
+stat -c %a "$folder" "$TMPDIR" >> "$SEEN"
+sleep "${WAIT:-0}"
+eval exec c++ $words
+"""
+
+    def wrapper(self):
+        self.write("wrapper", self.WRAPPER)
+        os.chmod(self.file("wrapper"), 0o755)
+        return {"CXX": self.file("wrapper"), "SEEN": self.file("seen")}
+
+    def test_others_cannot_reach_code_that_is_loaded(self):
+        variables, old = self.wrapper(), os.umask(0)
+        try:
+            self.succeeds("compile", self.copy("two.cpp"), "--mesh", "rank=4", "-o", "x.so", **variables)
+        finally:
+            os.umask(old)
+        with open(self.file("seen")) as file:
+            self.assertEqual(set(file.read().split()), {"700"})
+        self.assertEqual(oct(os.stat(self.file("x.so")).st_mode & 0o777), "0o644")
+
+    def test_what_a_killed_process_leaves_is_removed_by_the_next_one(self):
+        variables = self.wrapper()
+        self.copy("two.cpp")
+        os.mkdir(os.path.join(self.temporary, "kolo-others"))  # no folder of Kolo's
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
+            for seconds in (0.03, 0.15, 0.3):
+                process = self.start("compile", "two.cpp", "--mesh", "rank=4", "-o", "y.so", start_new_session=True, WAIT="0.1",
+                                     **variables)
+                time.sleep(seconds)
+                os.killpg(process.pid, number)
+                process.communicate()
+                if number != signal.SIGKILL:
+                    self.assertEqual(os.listdir(self.temporary), ["kolo-others"])
+        self.assertGreater(len(os.listdir(self.temporary)), 1, "a killed process left nothing: nothing was tested")
+        running = self.start("compile", "two.cpp", "--mesh", "rank=4", "-o", "z.so", WAIT="1", **variables)
+        time.sleep(0.3)
+        self.succeeds("compile", "ringAllGather", "--mesh", "rank=2", "-o", "x.so")
+        self.assertEqual(len(os.listdir(self.temporary)), 2, "one folder is in use")
+        self.assertEqual((running.communicate()[1], running.returncode), ("", 0))
+        os.rmdir(os.path.join(self.temporary, "kolo-others"))
 
 
 class Refusals(ToolTest):

@@ -113,12 +113,15 @@ class FirstTune(ToolTest):
     def test_a_plugin_that_is_damaged_or_of_others(self):
         self.tuned()
         os.chmod(self.plugin(), 0o666)
-        self.not_used("everybody may write")
+        self.not_used("others may write this file")
         os.chmod(self.plugin(), 0o644)
         if os.geteuid() == 0:
             os.chown(self.plugin(), 12345, -1)
-            self.not_used("another user")
+            self.not_used("belongs to user 12345")
             os.chown(self.plugin(), 0, -1)
+        os.chmod(os.path.dirname(self.plugin()), 0o777)
+        self.not_used("others may write the folder")
+        os.chmod(os.path.dirname(self.plugin()), 0o755)
         with open(self.plugin(), "r+b") as file:
             file.truncate(1000)
         self.not_used(self.plugin())

@@ -84,7 +84,7 @@ class Wrong(unittest.TestCase):
             content = (pathlib.Path(PLUGINS.name) / "ringAllGather.kolo.so").read_bytes()
             pathlib.Path(path).write_bytes(content)
             os.chmod(path, 0o666)
-            self.refused("everybody may write this file: chmod o-w it", KOLO_PLUGIN_PATH=path)
+            self.refused("others may write this file: chmod go-w it", KOLO_PLUGIN_PATH=path)
             os.chmod(path, 0o644)
             pathlib.Path(path).write_bytes(content.replace(b'"abi"', b'"abj"', 1))
             self.refused("open.kolo.so", KOLO_PLUGIN_PATH=path)

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -52,17 +53,97 @@ TEST(Door, LoadsFilesAndFoldersInTheirOrder) {
 
 TEST(Door, BadPathsAreNamed) {
   EXPECT_EQ(openFails("/nowhere.kolo.so", StatusCode::SystemError, {pathVariable, "/nowhere.kolo.so"}), "");
-  EXPECT_EQ(openFails("", StatusCode::InvalidArgument, {pathVariable, "empty part"}), "");
+  EXPECT_EQ(openFails("/x:", StatusCode::SystemError, {pathVariable, "/x"}), "");
   EXPECT_EQ(openFails("/proc/self", StatusCode::BadPlugin, {pathVariable, "holds no"}), "");
   EXPECT_EQ(openFails("/proc/self/exe", StatusCode::BadPlugin, {pathVariable, "does not end like a Kolo plugin"}), "");
 }
 
-TEST(Door, FilesThatEverybodyMayWriteAreRefused) {
-  std::string path = testing::TempDir() + "/kolo-open-to-all.kolo.so";
-  fs::copy_file(KOLO_TEST_PLUGIN, path, fs::copy_options::overwrite_existing);
-  fs::permissions(path, fs::perms::others_write, fs::perm_options::add);
-  EXPECT_EQ(openFails(path, StatusCode::BadPlugin, {"everybody may write this file"}), "");
-  fs::remove(path);
+TEST(Door, AnEmptyVariableIsNotSet) {
+  for (const char *name : {pathVariable, "KOLO_DEBUG", "KOLO_STATS"}) {
+    ScopedVariable plugin(pathVariable, KOLO_TEST_PLUGIN), empty(name, "");
+    EXPECT_EQ(expectStatus(Door::open("test").status(), StatusCode::Ok), "") << name;
+  }
+  ScopedVariable path(pathVariable, (std::string(KOLO_TEST_PLUGIN) + ":").c_str());
+  EXPECT_EQ(expectStatus(Door::open("test").status(), StatusCode::InvalidArgument, {pathVariable, "empty part"}), "");
+}
+
+/// A plugin in folders of its own, and what a door says of it.
+class Trust : public testing::Test {
+protected:
+  void SetUp() override {
+    fs::remove_all(root);
+    fs::create_directories(root / "outer" / "inner");
+    fs::copy_file(KOLO_TEST_PLUGIN, file);
+  }
+  void TearDown() override { fs::remove_all(root); }
+
+  static std::string accepts(const fs::path &path) {
+    ScopedVariable variable(pathVariable, path.c_str());
+    return expectStatus(Door::open("test").status(), StatusCode::Ok);
+  }
+  static std::string refuses(const fs::path &path, const std::vector<std::string> &texts) {
+    return openFails(path, StatusCode::BadPlugin, texts);
+  }
+  /// Needs root.
+  static void give(const fs::path &path, uid_t user) { ASSERT_EQ(lchown(path.c_str(), user, gid_t(-1)), 0); }
+
+  static constexpr uid_t stranger = 4321;
+  const fs::path root = fs::canonical(testing::TempDir()) / ("kolo-trust-" + std::to_string(getpid()));
+  const fs::path folder = root / "outer" / "inner", file = folder / "x.kolo.so";
+};
+
+TEST_F(Trust, FilesThatOthersMayWriteAreRefused) {
+  EXPECT_EQ(accepts(file), "");
+  for (mode_t mode : {0646, 0662}) {
+    ASSERT_EQ(chmod(file.c_str(), mode), 0);
+    ASSERT_EQ(chown(file.c_str(), uid_t(-1), 4321), geteuid() == 0 || mode == 0646 ? 0 : -1);
+    EXPECT_EQ(refuses(file, {file, "others may write this file"}), "") << std::oct << mode;
+    EXPECT_EQ(refuses(folder, {file, "others may write this file"}), "");
+  }
+}
+
+TEST_F(Trust, FoldersWhereOthersMayPutAFileAreRefused) {
+  for (const fs::path &open : {folder, root / "outer"}) {
+    ASSERT_EQ(chmod(open.c_str(), 0777), 0);
+    EXPECT_EQ(refuses(file, {file, "others may write the folder " + open.string()}), "");
+    ASSERT_EQ(chmod(open.c_str(), 01777), 0);
+    EXPECT_EQ(accepts(file), "") << "sticky, and all is this user's";
+    ASSERT_EQ(chmod(open.c_str(), 0755), 0);
+  }
+}
+
+TEST_F(Trust, LinksAreFollowedThroughFoldersThatAreSafe) {
+  const fs::path open = root / "open", link = root / "link.kolo.so";
+  fs::create_directory(open);
+  ASSERT_EQ(chmod(open.c_str(), 0777), 0);
+  fs::create_symlink("outer/./inner/../inner/x.kolo.so", link);
+  EXPECT_EQ(accepts(link), "");
+  fs::create_symlink(file, open / "there");
+  fs::remove(link);
+  fs::create_symlink(open / "there", link);
+  EXPECT_EQ(refuses(link, {link, "others may write the folder " + open.string()}), "");
+  fs::remove(link);
+  fs::create_symlink(link, link);
+  EXPECT_EQ(openFails(link, StatusCode::SystemError, {link}), "");
+}
+
+TEST_F(Trust, WhatBelongsToAnotherUserIsRefused) {
+  if (geteuid() != 0)
+    GTEST_SKIP() << "only root can give files away";
+  give(file, stranger);
+  EXPECT_EQ(refuses(file, {file, "belongs to user 4321"}), "");
+  give(file, 0);
+  give(root / "outer", stranger);
+  EXPECT_EQ(refuses(file, {file, "the folder " + (root / "outer").string() + " belongs to user 4321"}), "");
+  give(root / "outer", 0);
+  ASSERT_EQ(chmod((root / "outer").c_str(), 01777), 0);
+  give(folder, stranger);
+  EXPECT_EQ(refuses(file, {file, "belongs to user 4321"}), "") << "in a sticky folder it may be taken away";
+  give(folder, 0);
+  fs::create_symlink(file, root / "outer" / "link.kolo.so");
+  EXPECT_EQ(accepts(root / "outer" / "link.kolo.so"), "");
+  give(root / "outer" / "link.kolo.so", stranger);
+  EXPECT_EQ(refuses(root / "outer" / "link.kolo.so", {"belongs to user 4321"}), "");
 }
 
 TEST(Door, CountsAndSaysWhatItDid) {

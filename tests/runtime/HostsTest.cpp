@@ -250,10 +250,10 @@ TEST(Hosts, BadVariablesAreNamedByAll) {
   });
   EXPECT_EQ(said, std::vector<std::string>(2));
   said = runProcesses(1, [&](int) {
-    setenv("KOLO_HOSTID", "", 1);
+    setenv("KOLO_HOSTID", std::string(64, 'x').c_str(), 1);
     setRankEnvironment(0, 2, port);
     return expectStatus(Communicator::createFromEnvironment({500, 1}).status(), StatusCode::InvalidArgument,
-                        {"KOLO_HOSTID has 0 bytes, not between 1 and 63"});
+                        {"KOLO_HOSTID has 64 bytes, not between 1 and 63"});
   });
   EXPECT_EQ(said, std::vector<std::string>(1));
 }

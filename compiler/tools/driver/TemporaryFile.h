@@ -1,23 +1,24 @@
 // A file that is gone when nobody needs it any more.
 #pragma once
 
+#include "targets/TemporaryFolder.h"
+
 #include <string>
 
 namespace kolo::tools {
 
-/// An empty file where temporary files belong ($TMPDIR, else /tmp); removed with this object, and when a signal ends
-/// the process.
+/// A path where no file is yet, in a TemporaryFolder of its own. What is written there may be loaded as code.
 class TemporaryFile {
 public:
-  /// Throws ToolError (Usage) when it cannot be made.
+  /// Throws ToolError (Usage) when the folder cannot be made.
   explicit TemporaryFile(const char *suffix);
-  ~TemporaryFile();
-  TemporaryFile(const TemporaryFile &) = delete;
-  TemporaryFile &operator=(const TemporaryFile &) = delete;
 
   const std::string &path() const { return filePath; }
+  /// For other files beside it.
+  const std::string &folder() const { return directory.path(); }
 
 private:
+  TemporaryFolder directory;
   std::string filePath;
 };
 

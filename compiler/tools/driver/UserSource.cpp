@@ -3,6 +3,8 @@
 #include "driver/TemporaryFile.h"
 #include "driver/UserCode.h"
 
+#include "kolo/runtime/Plugin.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/Support/FileSystem.h"
@@ -12,6 +14,8 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 namespace kolo::tools {
 
@@ -42,22 +46,35 @@ static std::vector<std::string> hostCompiler() {
   return command;
 }
 
-static void buildLibrary(const std::string &source, const std::string &library) {
-  TemporaryFile log("log");
+/// Where the compiler keeps its own temporary files, which are gone then, however it ends.
+static std::vector<std::string> environmentWith(const std::string &temporaryFolder) {
+  std::vector<std::string> variables = {"TMPDIR=" + temporaryFolder};
+  for (char **variable = environ; *variable; ++variable)
+    if (!llvm::StringRef(*variable).starts_with("TMPDIR="))
+      variables.emplace_back(*variable);
+  return variables;
+}
+
+static void buildLibrary(const std::string &source, const TemporaryFile &library) {
+  const std::string log = library.folder() + "/log";
   std::vector<std::string> command = hostCompiler();
   for (const char *flag : {"-std=c++20", "-shared", "-fPIC", "-O0"})
     command.push_back(flag);
-  for (const std::string &argument : {"-I" + includeDirectory(), source, std::string("-o"), library})
+  // The compiler would take such names for options.
+  std::string name = source.starts_with('-') || source.starts_with('@') ? "./" + source : source;
+  for (const std::string &argument : {"-I" + includeDirectory(), name, std::string("-o"), library.path()})
     command.push_back(argument);
   std::vector<llvm::StringRef> arguments(command.begin(), command.end());
-  std::optional<llvm::StringRef> redirects[] = {std::nullopt, log.path(), log.path()};
+  std::optional<llvm::StringRef> redirects[] = {std::nullopt, log, log};
+  std::vector<std::string> variables = environmentWith(library.folder());
+  std::vector<llvm::StringRef> environment(variables.begin(), variables.end());
   std::string problem;
-  int result = llvm::sys::ExecuteAndWait(command.front(), arguments, std::nullopt, redirects, 0, 0, &problem);
+  int result = llvm::sys::ExecuteAndWait(command.front(), arguments, environment, redirects, 0, 0, &problem);
   if (result == 0)
     return;
   if (result < 0)
     throw ToolError(ExitCode::Usage, "cannot run the C++ compiler " + command.front() + ": " + problem);
-  auto text = llvm::MemoryBuffer::getFile(log.path());
+  auto text = llvm::MemoryBuffer::getFile(log);
   throw ToolError(ExitCode::Refused,
                   source + " does not compile:\n" + (text ? (*text)->getBuffer().rtrim().str() : ""));
 }
@@ -75,13 +92,20 @@ static std::string loaderProblem() {
 std::vector<dsl::Definition> loadUserSource(const std::string &path) {
   if (!llvm::sys::fs::is_regular_file(path))
     throw ToolError(ExitCode::Usage, "there is no file " + path);
+  if (std::string shown = runtime::printable(path); shown != path)
+    throw ToolError(ExitCode::Usage, shown + ": a file's name with control characters: messages would repeat it");
   TemporaryFile library("so");
-  buildLibrary(path, library.path());
+  buildLibrary(path, library);
   size_t numBefore = dsl::registeredChoreographies().size();
   UserCode guard(path + ":1:1");
   // Never closed: the definitions point into it.
-  if (!dlopen(library.path().c_str(), RTLD_NOW | RTLD_LOCAL))
+  if (!dlopen(library.path().c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (struct statvfs info; statvfs(library.path().c_str(), &info) == 0 && (info.f_flag & ST_NOEXEC) != 0)
+      throw ToolError(ExitCode::Usage, library.folder() +
+                                           " is in a file system that is mounted noexec: set TMPDIR to a "
+                                           "directory from which code can be loaded");
     throw ToolError(ExitCode::Refused, path + ":1:1: error: " + loaderProblem());
+  }
   const std::vector<dsl::Definition> &all = dsl::registeredChoreographies();
   std::vector<dsl::Definition> added(all.begin() + ptrdiff_t(numBefore), all.end());
   if (added.empty())

@@ -1,6 +1,7 @@
 #include "network/fabric/Library.h"
 
 #include "Error.h"
+#include "Variable.h"
 
 #include <dlfcn.h>
 
@@ -44,8 +45,8 @@ Result<Library> load(const std::string &path) {
 Result<const Library *> Library::open() {
   static std::mutex mutex;
   static std::map<std::string, Library> opened;
-  const char *named = std::getenv("KOLO_LIBFABRIC");
-  std::string path = named && *named ? named : "libfabric.so.1";
+  const char *named = variable("KOLO_LIBFABRIC");
+  std::string path = named ? named : "libfabric.so.1";
   std::scoped_lock lock(mutex);
   if (auto found = opened.find(path); found != opened.end())
     return &found->second;

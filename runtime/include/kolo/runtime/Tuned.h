@@ -29,7 +29,7 @@ KOLO_RUNTIME_API std::string tunedPluginPath();
 
 /// Loads the plugin of tunedPluginPath(). The plugin is right on any machine; choices measured elsewhere may be slow.
 ///   InvalidArgument  its table was measured on another machine or kernel, or by another version of Kolo
-///   BadPlugin        as for Plugin::load; or it is another user's, or everybody may write it
+///   BadPlugin        as for Plugin::loadTrusted
 ///   UnsupportedCpu, SystemError, OutOfMemory, as for Plugin::load
 KOLO_RUNTIME_API Result<Plugin> loadTunedPlugin();
 
