@@ -59,11 +59,11 @@ std::string namesOf(const std::vector<int> &dims, const Call &call) {
 Status refuse(const Call &call, const Peers &peers, int first, int second) {
   std::vector<int> dims = differences(call, first, second), network;
   std::ranges::set_union(dims, call.info->networkDims, std::back_inserter(network));
-  return rankError(StatusCode::UnsupportedMesh, second,
-                   "program '{}' needs shared memory along dimension {}, but {} and {} are on different hosts: compile "
-                   "it with --network {}",
-                   call.info->name, namesOf(dims, call), peers.describe(first), peers.describe(second),
-                   namesOf(network, call));
+  return rankError(
+      StatusCode::UnsupportedMesh, second,
+      "program '{}' needs shared memory along dimension {}, but {} and {} share no memory (different hosts, users or "
+      "namespaces): compile it with --network {}",
+      call.info->name, namesOf(dims, call), peers.describe(first), peers.describe(second), namesOf(network, call));
 }
 
 } // namespace

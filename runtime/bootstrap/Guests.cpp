@@ -64,8 +64,9 @@ Guests::Fate Guests::admit(Guest &guest, const Visitor &visit) {
   SecretProof proof = {};
   std::ranges::copy(all.subspan(openingBytes + helloBytes), proof.begin());
   if (!isRight(proof, secret, helloLabel, {all.first(openingBytes), guest.nonce, hello})) {
-    note(guest.claimedRank, Trouble::OtherSecret);
-    return Fate::Stranger;
+    if (secret)
+      note(guest.claimedRank, Trouble::OtherSecret);
+    return Fate::Stranger; // without a secret, nobody who speaks the protocol says so
   }
   Result<Hello> said = parseHello(hello);
   if (said.isOk() && said->rank != guest.claimedRank)
@@ -113,7 +114,9 @@ void Guests::acceptAll(const Visitor &visit) {
   for (size_t i = 0; i < maxWaiting(numRanks); ++i) { // then others get their turn
     Guest guest;
     guest.socket = Socket(accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!guest.socket.isOpen() && (errno == EMFILE || errno == ENFILE)) {
+    lack = nullptr;
+    if (!guest.socket.isOpen() && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+      lack = strerrordesc_np(errno);
       if (dropOldest())
         continue;
       acceptAgain = Clock::now() + rest; // the listener would wake `listen` again and again

@@ -50,6 +50,8 @@ public:
   std::vector<Guest> &admitted() { return inside; }
   const std::vector<Guest> &admitted() const { return inside; }
   size_t numStrangers() const { return strangers; }
+  /// What this process lacks to accept connections, since the last one was not accepted; else null.
+  const char *whatIsLacking() const { return lack; }
   /// Mismatch: who came in the name of the missing ranks cannot join, for the same reason on all of them; says why. Ok
   /// if a rank may still come.
   Status disagreement(const std::vector<int> &missing) const;
@@ -82,6 +84,7 @@ private:
   std::vector<Guest> inside;
   std::map<int, Claim> claims; // by rank
   size_t strangers = 0;
+  const char *lack = nullptr;
 };
 
 } // namespace kolo::runtime

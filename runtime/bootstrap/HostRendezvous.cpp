@@ -51,6 +51,7 @@ private:
   Clock::time_point start, deadline, patientUntil;
   const Settings &settings;
   std::optional<Guests> guests; // once this rank listens
+  std::string listensAt;        // for messages
   std::vector<int> pids;        // by rank; 0: not here yet
   std::vector<HostId> hosts;
   std::vector<std::string> hostNames;
@@ -132,8 +133,12 @@ Status Host::missing() const {
   std::string known = guests->describe(missing);
   if (size_t number = guests->numStrangers())
     known += fmt::format("{}connections that did not speak Kolo's protocol: {}", known.empty() ? "" : "; ", number);
-  return rankError(StatusCode::Timeout, missing.front(), "rank 0 waited {} ms at {}:{} for rank {}: timed out{}{}",
-                   timeoutMs, environment.master.host, environment.master.port, fmt::join(missing, ", "),
+  if (const char *lack = guests->whatIsLacking())
+    return rankError(StatusCode::SystemError, 0, "rank 0 waited {} ms for rank {}, and cannot accept connections: {}",
+                     timeoutMs, fmt::join(missing, ", "), lack);
+  return rankError(StatusCode::Timeout, missing.front(),
+                   "rank 0 waited {} ms at {}:{} for rank {}: timed out; it listens at {}{}{}", timeoutMs,
+                   environment.master.host, environment.master.port, fmt::join(missing, ", "), listensAt,
                    known.empty() ? "" : "; ", known);
 }
 
@@ -262,10 +267,11 @@ Result<Meeting> Host::run() {
   hosts[0] = *own;
   hostNames[0] = hostName();
   allowDescriptors(pids.size() + Guests::maxWaiting(environment.worldSize));
-  Result<Socket> listening = listenAt(environment.master);
+  Result<Listener> listening = listenAt(environment.master);
   if (!listening.isOk())
     return listening.status();
-  guests.emplace(std::move(listening).value(), secret, environment.worldSize, patientUntil);
+  listensAt = listening->where;
+  guests.emplace(std::move(listening->socket), secret, environment.worldSize, patientUntil);
   if (Status status = gather(); !status.isOk())
     return refuse(status);
   HostMap map = mapHosts(hosts, hostNames);

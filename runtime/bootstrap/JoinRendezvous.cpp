@@ -1,6 +1,7 @@
 // The rendezvous for every rank but rank 0, and the factory that begins it.
 #include "CommunicatorState.h"
 #include "Error.h"
+#include "Variable.h"
 #include "bootstrap/Newcomers.h"
 #include "kolo/runtime/Door.h"
 
@@ -63,6 +64,9 @@ Status Visit::believe(const OpeningBytes &opening, const Challenge &challenge) c
   if (challenge.hasSecret != secret.has_value())
     return rankError(StatusCode::Mismatch, 0, "ranks disagree on KOLO_SECRET: rank 0 has {}, rank {} has {}",
                      challenge.hasSecret ? "one" : "none", environment.rank, secret ? "one" : "none");
+  if (!isRight(challenge.proof, secret, challengeLabel, {opening, challenge.nonce}) && !secret)
+    return error(StatusCode::Mismatch, "the process that answers at {}:{} is no rank 0: it answers as none does",
+                 environment.master.host, environment.master.port);
   if (!isRight(challenge.proof, secret, challengeLabel, {opening, challenge.nonce}))
     return rankError(StatusCode::Mismatch, 0, "ranks disagree on KOLO_SECRET: rank {} has another one than rank 0",
                      environment.rank);
@@ -128,7 +132,9 @@ Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &se
                           const Welcome &welcome, Socket &socket) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
   NetworkNewcomer newcomer({environment.rank, environment.worldSize, welcome.leader, welcome.numHere}, world, settings);
-  ArrivalBytes place = write(newcomer.listen(localAddress(socket)));
+  // Rank 0's own host may reach it by an address that no other host can reach.
+  bool isHereAlone = standsForLoopback(environment.master.host);
+  ArrivalBytes place = write(newcomer.listen(isHereAlone ? likelyAddress() : localAddress(socket)));
   if (Status status = socket.sendAll(place.data(), place.size(), deadline); !status.isOk())
     return rankError(status.code(), 0, "rank {} cannot tell rank 0 where it listens: {}", environment.rank,
                      status.message());
@@ -188,8 +194,8 @@ Result<RankEnvironment> readRankEnvironment() {
   RankEnvironment environment;
   std::string problems;
   auto read = [&](const char *name) -> std::string_view {
-    const char *text = std::getenv(name);
-    if (!text || !*text)
+    const char *text = variable(name);
+    if (!text)
       problems += fmt::format("{}{} is not set", problems.empty() ? "" : "; ", name);
     return text ? text : "";
   };

@@ -1,12 +1,14 @@
 #include "bootstrap/Newcomers.h"
 
 #include "Error.h"
+#include "Variable.h"
 #include "kolo/runtime/Door.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,12 +18,6 @@
 
 namespace kolo::runtime {
 namespace {
-
-std::string numeric(const sockaddr *address) {
-  char host[NI_MAXHOST] = {};
-  socklen_t bytes = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-  return getnameinfo(address, bytes, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) == 0 ? host : "";
-}
 
 bool hasNumber(const ifaddrs &entry) {
   return entry.ifa_addr && (entry.ifa_addr->sa_family == AF_INET || entry.ifa_addr->sa_family == AF_INET6) &&
@@ -39,7 +35,7 @@ int preference(const ifaddrs &entry) {
 
 Result<HostId> currentHost() {
   HostId id;
-  if (const char *text = std::getenv("KOLO_HOSTID")) {
+  if (const char *text = variable("KOLO_HOSTID")) {
     std::string_view given = text;
     if (given.empty() || given.size() >= hostNameBytes)
       return error(StatusCode::InvalidArgument, "KOLO_HOSTID has {} bytes, not between 1 and {}", given.size(),
@@ -50,8 +46,13 @@ Result<HostId> currentHost() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   struct stat info = {};
-  bool isKnown = stat("/proc/self/ns/pid", &info) == 0;
-  std::string text = fmt::format("{}/{}", boot, isKnown ? info.st_ino : 0);
+  auto number = [&](const char *path) { return stat(path, &info) == 0 ? info.st_ino : 0; };
+  // Who may look at another process decides by these.
+  std::string text = fmt::format("{}/{:x}/{:x}/{:x}.{:x}", boot, number("/proc/self/ns/pid"),
+                                 number("/proc/self/ns/user"), geteuid(), getegid());
+  if (prctl(PR_GET_DUMPABLE) != 1 && geteuid() != 0)
+    text += fmt::format("/{:x}", getpid());
+  static_assert(sizeof(id.text) > 36 + 4 * 9 + 7);
   std::copy_n(text.data(), std::min(text.size(), sizeof(id.text) - 1), id.text);
   return id;
 }
@@ -69,7 +70,7 @@ Result<uint64_t> hostNumber() {
 }
 
 std::string hostName() {
-  if (const char *text = std::getenv("KOLO_HOSTID"))
+  if (const char *text = variable("KOLO_HOSTID"))
     return text;
   char name[hostNameBytes] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
@@ -128,7 +129,7 @@ Result<std::string> addressTowards(const std::string &address) {
 }
 
 std::string likelyAddress() {
-  if (const char *interface = std::getenv("KOLO_NETWORK_INTERFACE"))
+  if (const char *interface = variable("KOLO_NETWORK_INTERFACE"))
     if (Result<std::string> found = addressOfInterface(interface); found.isOk())
       return *found;
   constexpr const char *anywhere = "192.0.2.1"; // an address of documentation: by the default route, if there is one
@@ -162,7 +163,7 @@ HostMap mapHosts(std::span<const HostId> hosts, std::span<const std::string> nam
 Arrival NetworkNewcomer::listen(const std::string &address) {
   Arrival own;
   own.pid = getpid();
-  const char *interface = std::getenv("KOLO_NETWORK_INTERFACE");
+  const char *interface = variable("KOLO_NETWORK_INTERFACE");
   Result<std::string> listenAt = interface ? addressOfInterface(interface) : Result(address);
   own.refusal = listenAt.status();
   if (!own.refusal.isOk())

@@ -21,8 +21,9 @@
 
 namespace kolo::runtime {
 
-/// Equal for two processes exactly when they can see each other by process number: they have the same boot of the same
-/// kernel, and the same process namespace. Host names do not tell. KOLO_HOSTID replaces it.
+/// Equal for two processes exactly when they can open each other's memory by process number: they have the same boot of
+/// the same kernel, the same process and user namespaces, and the same user and group. Others share no memory, and are
+/// as on different hosts. Host names do not tell. KOLO_HOSTID replaces it.
 struct HostId {
   static constexpr size_t maxBytes = 80; // with the zero at the end
   char text[maxBytes] = {};

@@ -2,7 +2,9 @@
 
 #include "Error.h"
 
+#include <ifaddrs.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include <algorithm>
 #include <climits>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -24,10 +27,45 @@ Result<AddressList> lookUp(const Address &address, int flags) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo *found = nullptr;
-  if (int code = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found); code != 0)
+  const char *host = address.host.empty() ? nullptr : address.host.c_str(); // null: all interfaces
+  if (int code = getaddrinfo(host, address.port.c_str(), &hints, &found); code != 0)
     return error(StatusCode::InvalidArgument, "MASTER_ADDR='{}' cannot be resolved: {}", address.host,
                  gai_strerror(code));
   return AddressList(found, freeaddrinfo);
+}
+
+bool isLoopback(const sockaddr *address) {
+  if (address->sa_family == AF_INET)
+    return ntohl(reinterpret_cast<const sockaddr_in *>(address)->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+  const in6_addr &number = reinterpret_cast<const sockaddr_in6 *>(address)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&number) || (IN6_IS_ADDR_V4MAPPED(&number) && number.s6_addr[12] == IN_LOOPBACKNET);
+}
+
+/// "127.0.1.1": all that a name stands for here.
+std::string numbers(const std::string &host) {
+  std::string text;
+  Result<AddressList> list = lookUp({host, "0"}, 0);
+  for (const addrinfo *entry = list.isOk() ? list->get() : nullptr; entry; entry = entry->ai_next)
+    text += (text.empty() ? "" : ", ") + numeric(entry->ai_addr);
+  return text;
+}
+
+/// "10.0.0.1 (eth0)".
+std::string placeOf(const sockaddr *address) {
+  std::string number = numeric(address), interface;
+  ifaddrs *all = nullptr;
+  if (getifaddrs(&all) != 0)
+    return number;
+  std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(all, freeifaddrs);
+  for (const ifaddrs *entry = all; entry && interface.empty(); entry = entry->ifa_next) {
+    bool hasNumber =
+        entry->ifa_addr && (entry->ifa_addr->sa_family == AF_INET || entry->ifa_addr->sa_family == AF_INET6);
+    if (hasNumber && numeric(entry->ifa_addr) == number)
+      interface = entry->ifa_name;
+  }
+  if (number == "0.0.0.0" || number == "::")
+    return "all interfaces";
+  return interface.empty() ? number : fmt::format("{} ({})", number, interface);
 }
 
 Socket openSocket(const addrinfo &entry) {
@@ -153,18 +191,57 @@ Result<size_t> Socket::receive(void *bytes, size_t sizeBytes, Clock::time_point 
   return total;
 }
 
-Result<Socket> listenAt(const Address &address) {
-  Result<AddressList> list = lookUp(address, AI_PASSIVE);
+std::string numeric(const sockaddr *address) {
+  char host[NI_MAXHOST] = {};
+  socklen_t bytes = address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  if (getnameinfo(address, bytes, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0)
+    return "";
+  std::string_view number = host;
+  constexpr std::string_view mapped = "::ffff:"; // IPv4 at a socket for IPv6
+  bool isMapped = number.starts_with(mapped) && number.find('.') != std::string_view::npos;
+  return std::string(isMapped ? number.substr(mapped.size()) : number);
+}
+
+bool standsForLoopback(const std::string &host) {
+  addrinfo hints = {}, *found = nullptr;
+  hints.ai_flags = AI_NUMERICHOST;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) == 0) {
+    freeaddrinfo(found);
+    return false; // a number is what it is
+  }
+  Result<AddressList> list = lookUp({host, "0"}, 0);
+  if (host.starts_with("localhost") || host.ends_with("localhost") || !list.isOk())
+    return false;
+  for (const addrinfo *entry = list->get(); entry; entry = entry->ai_next)
+    if (!isLoopback(entry->ai_addr))
+      return false;
+  return true;
+}
+
+Result<Listener> listenAt(const Address &address) {
+  const bool isEverywhere = standsForLoopback(address.host);
+  Result<AddressList> list = lookUp(isEverywhere ? Address{"", address.port} : address, AI_PASSIVE);
   if (!list.isOk())
     return list.status();
+  std::vector<const addrinfo *> entries;
+  for (const addrinfo *entry = list->get(); entry; entry = entry->ai_next)
+    entries.push_back(entry);
+  // A socket of all interfaces for IPv6 serves IPv4, too.
+  if (isEverywhere)
+    std::ranges::sort(entries, std::greater<>(),
+                             [](const addrinfo *entry) { return entry->ai_family == AF_INET6; });
   int code = 0;
-  for (const addrinfo *entry = list->get(); entry; entry = entry->ai_next) {
+  for (const addrinfo *entry : entries) {
     Socket opened = openSocket(*entry);
-    int yes = 1;
+    int yes = 1, no = 0;
+    if (opened.isOpen() && isEverywhere && entry->ai_family == AF_INET6)
+      setsockopt(opened.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
     if (opened.isOpen() && setsockopt(opened.descriptor(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) == 0 &&
         bind(opened.descriptor(), entry->ai_addr, entry->ai_addrlen) == 0 &&
         listen(opened.descriptor(), SOMAXCONN) == 0)
-      return opened;
+      return Listener{std::move(opened),
+                      isEverywhere ? "all interfaces, because MASTER_ADDR is " + numbers(address.host) + " here"
+                                   : placeOf(entry->ai_addr)};
     code = errno;
   }
   return systemError(fmt::format("listening at MASTER_ADDR {}, MASTER_PORT {}", address.host, address.port), code);
@@ -175,7 +252,10 @@ Result<Socket> connectTo(const Address &address, Clock::time_point deadline) {
   if (!list.isOk())
     return list.status();
   int code = 0;
+  std::string tried;
   for (const addrinfo *entry = list->get(); entry; entry = entry->ai_next) {
+    if (std::string number = numeric(entry->ai_addr); number != address.host)
+      tried = fmt::format(" ({})", number);
     Socket opened = openSocket(*entry);
     code = connectOnce(opened, *entry, deadline);
     if (code == 0 && isConnectedToItself(opened.descriptor()))
@@ -183,7 +263,8 @@ Result<Socket> connectTo(const Address &address, Clock::time_point deadline) {
     if (code == 0)
       return opened;
   }
-  return systemError(fmt::format("connecting to MASTER_ADDR {}, MASTER_PORT {}", address.host, address.port), code);
+  return systemError(fmt::format("connecting to MASTER_ADDR {}{}, MASTER_PORT {}", address.host, tried, address.port),
+                     code);
 }
 
 } // namespace kolo::runtime

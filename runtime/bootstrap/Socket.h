@@ -5,6 +5,7 @@
 #include "wait/Clock.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <string>
 #include <utility>
@@ -41,10 +42,20 @@ struct Address {
   std::string port;
 };
 
-/// Makes a non-blocking listening socket. SystemError: the address is not of this host, or the port is taken.
-/// InvalidArgument: the name cannot be resolved.
-Result<Socket> listenAt(const Address &address);
-/// Tries once to connect. SystemError, Timeout, InvalidArgument as for listenAt.
+struct Listener {
+  Socket socket;
+  std::string where; // for people: "10.0.0.1 (eth0)", "all interfaces, because MASTER_ADDR is 127.0.1.1 here"
+};
+
+/// Makes a non-blocking listening socket: at the address, or at all interfaces if standsForLoopback. SystemError: the
+/// address is not of this host, or the port is taken. InvalidArgument: the name cannot be resolved.
+Result<Listener> listenAt(const Address &address);
+/// Whether this is a name of this host, and not localhost, that only this host can reach, by what it stands for here:
+/// Debian's own name is 127.0.1.1. Other hosts know it by another address.
+bool standsForLoopback(const std::string &host);
+/// "10.0.0.1"; empty: neither IPv4 nor IPv6.
+std::string numeric(const sockaddr *address);
+/// Tries once to connect. SystemError, Timeout, InvalidArgument as for listenAt. The message has the numeric address.
 Result<Socket> connectTo(const Address &address, Clock::time_point deadline);
 /// Milliseconds until the deadline, at least 0.
 int millisecondsUntil(Clock::time_point deadline);

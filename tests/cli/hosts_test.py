@@ -2,9 +2,10 @@
 import json
 import os
 import socket
+import subprocess
 import unittest
 
-from tool import ToolTest
+from tool import KOLO, ToolTest
 
 
 def free_port():
@@ -107,15 +108,15 @@ class Hosts(ToolTest):
 
     def test_a_plugin_for_one_host_is_refused_by_all(self):
         for code, out, err in self.launch("run", self.compiled("railAllGather"), "--bytes", "64"):
-            self.assertEqual((code, out), (3, ""))
-            self.assertIn("are on different hosts: compile it with --network node", err)
+            self.assertEqual((code, out), (2, ""))
+            self.assertIn("share no memory (different hosts, users or namespaces): compile it with --network node", err)
 
     def test_ranks_on_different_hosts_along_another_dimension_are_refused_by_all(self):
         plugin = self.compiled("hierarchicalAllReduce", "--network", "node")
         for code, out, err in self.launch("run", plugin, "--bytes", "4K", hosts=(0, 1, 0, 1)):
-            self.assertEqual((code, out), (3, ""))
+            self.assertEqual((code, out), (2, ""))
             self.assertIn("needs shared memory along dimension gpu", err)
-            self.assertIn("are on different hosts: compile it with --network node,gpu", err)
+            self.assertIn("share no memory (different hosts, users or namespaces): compile it with --network node,gpu", err)
         [program] = json.loads(self.succeeds("inspect", plugin, "--json"))["programs"]
         self.assertEqual(program["networkDims"], [0])
 
@@ -133,6 +134,39 @@ class Hosts(ToolTest):
         words = ("run", plugin, "--mesh", "node=2,gpu=2", "--ranks-as", "launched")
         self.refuses(2, *words, says=("--ranks-as launched", "RANK is not set"), RANK="")
         self.refuses(2, *words, says=("--mesh", "has 4 ranks", "started 2"), RANK="0", WORLD_SIZE="2")
+
+
+@unittest.skipIf(os.geteuid() != 0, "only root can start ranks of other users")
+class Users(ToolTest):
+    """Ranks on this host that may not open each other's memory, as in containers without root."""
+
+    WAYS = {"another user": ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"],
+            "another group": ["setpriv", "--regid=65534", "--clear-groups"],
+            "another user namespace": ["unshare", "--user", "--map-root-user"]}
+
+    def launch(self, way, plugin):
+        port, ranks = free_port(), []
+        for rank in range(4):
+            variables = self.environment(RANK=str(rank), WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT=port, KOLO_WAIT="yield",
+                                         KOLO_TIMEOUT_MS="20000")
+            ranks.append(subprocess.Popen([*(self.WAYS[way] if rank > 1 else []), KOLO, "run", plugin, "--mesh", "rank=4",
+                                           "--bytes", "300K", "--ranks-as", "launched"], cwd="/", env=variables, text=True,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        return [(process.communicate(timeout=60)[0], process.returncode) for process in ranks]
+
+    def test_they_meet_as_ranks_that_share_no_memory(self):
+        os.chmod(self.directory, 0o755)
+        network, here = self.file("network.so"), self.file("here.so")
+        self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "--network", "rank", "-o", network)
+        self.succeeds("compile", "ringAllReduce", "--mesh", "rank=4", "-o", here)
+        for way in self.WAYS:
+            with self.subTest(way=way):
+                ends = self.launch(way, network)
+                self.assertEqual([code for _, code in ends], [0] * 4, ends)
+                self.assertIn("every byte is right", ends[0][0])
+                for text, code in self.launch(way, here):
+                    self.assertEqual(code, 2, text)
+                    self.assertIn("share no memory", text)
 
 
 if __name__ == "__main__":

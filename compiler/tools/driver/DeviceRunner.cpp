@@ -10,7 +10,7 @@ namespace {
 
 void expectOk(const runtime::Status &status) {
   if (!status.isOk())
-    throw ToolError(ExitCode::Failed, status.message());
+    throw ToolError(exitCodeOf(status.code()), status.message());
 }
 
 template <class T> T valueOf(runtime::Result<T> result) {

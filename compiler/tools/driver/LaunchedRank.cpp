@@ -7,7 +7,7 @@
 namespace kolo::tools {
 namespace {
 
-[[noreturn]] void fail(const Status &status) { throw ToolError(ExitCode::Failed, status.message()); }
+[[noreturn]] void fail(const Status &status) { throw ToolError(exitCodeOf(status.code()), status.message()); }
 
 /// Every rank puts what its iterations took into a window of every other one, behind each other by size.
 void gatherTimes(const RankJob &job, const SharedReports &reports, Communicator &communicator) {

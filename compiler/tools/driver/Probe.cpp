@@ -56,7 +56,7 @@ void stayOn(int core) {
 
 void orThrow(const runtime::Status &status) {
   if (!status.isOk())
-    throw ToolError(ExitCode::Failed, status.message());
+    throw ToolError(exitCodeOf(status.code()), status.message());
 }
 
 /// What rank 0 and one peer do in one batch: signals back and forth.
@@ -75,7 +75,7 @@ runtime::Status bounce(runtime::Channel channel, bool isFirst) {
 double signalLatency(int firstCore, int secondCore) {
   auto ranks = runtime::Communicator::createThreads(2);
   if (!ranks.isOk())
-    throw ToolError(ExitCode::Failed, ranks.status().message());
+    throw ToolError(exitCodeOf(ranks.status().code()), ranks.status().message());
   std::vector<double> seconds; // of each batch: the fastest was disturbed least
   runtime::Status statuses[2];
   auto run = [&](int rank, int core) {

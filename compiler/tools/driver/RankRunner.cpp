@@ -193,7 +193,9 @@ void checkReports(const RankJob &job, const SharedReports &reports) {
   bool isRefusal = worst->code.load() == RankReport::wrongData;
   if (worst->code.load() == int(StatusCode::Timeout))
     throw ToolError(ExitCode::Failed, silent + worst->message);
-  throw ToolError(isRefusal ? ExitCode::Refused : ExitCode::Failed, worst->message);
+  bool hasEnded = worst->code.load() == RankReport::ended;
+  ExitCode code = hasEnded ? ExitCode::Failed : exitCodeOf(StatusCode(worst->code.load()));
+  throw ToolError(isRefusal ? ExitCode::Refused : code, worst->message);
 }
 
 } // namespace

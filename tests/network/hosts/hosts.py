@@ -38,12 +38,14 @@ class Hosts:
 
     `delay_us` from host to host, one way; `loss` and `reordered` in percent of the
     packets, on each of the two links from host to host. They need a C compiler. `congestion`: TCP's congestion control;
-    None: this machine's.
+    None: this machine's. `own_address`: what each host takes its own name for, as Debian's 127.0.1.1.
     """
 
-    def __init__(self, name, number, rate=None, mtu=1500, delay_us=0, loss=0, reordered=0, congestion=None):
+    def __init__(self, name, number, rate=None, mtu=1500, delay_us=0, loss=0, reordered=0, congestion=None,
+                 own_address=None):
         self.name, self.number, self.rate, self.mtu = name, number, rate, mtu
         self.delay_us, self.loss, self.reordered, self.congestion = delay_us, loss, reordered, congestion
+        self.own_address = own_address
         self.keepers, self.inits, self.wires = [], [], []
 
     def __enter__(self):
@@ -125,10 +127,19 @@ class Hosts:
             self._shape(self._switch(), port)
         keeper = subprocess.Popen(
             ["ip", "netns", "exec", space, "unshare", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc",
-             "sh", "-c", f"mount -t tmpfs shm /dev/shm; mount --bind {self.names} /etc/hosts; hostname {space}; sleep 86400 & wait $!"],
+             "sh", "-c", f"mount -t tmpfs shm /dev/shm; mount --bind {self._names_of(host)} /etc/hosts; hostname {space}; sleep 86400 & wait $!"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.keepers[host:host + 1] = [keeper]
         self.inits[host:host + 1] = [self._find_init(keeper.pid, space)]
+
+    def _names_of(self, host):
+        """The file by which a host knows names."""
+        if not self.own_address:
+            return self.names
+        path = f"{self.names}{host}"
+        with open(self.names, encoding="ascii") as names, open(path, "w", encoding="ascii") as file:
+            file.write(names.read().replace(self.address(host) + " ", self.own_address + " "))
+        return path
 
     def _join(self, space, port):
         """Makes the host's link: by the kernel, or, where packets are to be late or lost, by `wire`."""
