@@ -2,6 +2,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import unittest
 
 from tool import KOLO, ToolTest
@@ -62,6 +63,34 @@ class Preload(ToolTest):
         text = self.succeeds("preload", "--", "mpirun.openmpi", "--allow-run-as-root", "-n", "1", "printenv",
                              "LD_PRELOAD", LD_PRELOAD="")
         self.assertEqual(text.strip(), door("openmpi"))
+
+    def test_prints_and_runs_nothing(self):
+        self.write("app", "#!/bin/sh\ntouch ran\n")
+        self.write("start", "#!/bin/sh\n# as some mpirun: exec mpiexec.hydra\ntouch ran\n")
+        for name in ("app", "start"):
+            os.chmod(self.file(name), 0o755)
+        self.refuses(2, "preload", "--print", "--", "./app", says="no word of './app' loads an MPI")
+        self.refuses(2, "preload", "--", "./app", says="no word of './app' loads an MPI")
+        self.assertFalse(os.path.exists(self.file("ran")))
+        if os.path.exists(door("mpich")):
+            for word, path in (("./start", os.environ["PATH"]), ("start", ":" + os.environ["PATH"])):
+                text = self.succeeds("preload", "--print", "--", word, "./app", LD_PRELOAD="", PATH=path)
+                self.assertEqual(text, f"LD_PRELOAD={door('mpich')}\n")
+        self.assertFalse(os.path.exists(self.file("ran")))
+
+    def test_a_folder_of_path_that_may_not_be_read(self):
+        os.mkdir(self.file("shut"), 0)
+        self.write("as_nobody", "import os, sys\nos.setgid(65534) or os.setuid(65534)\nos.execv(sys.argv[1], sys.argv[1:])\n")
+        command = [KOLO, "preload", "--print", "--", "mpirun.openmpi", "true"]
+        if os.geteuid() == 0:
+            command = [sys.executable, self.file("as_nobody"), *command]
+            os.chmod(self.directory, 0o755)
+        path = f"{self.file('shut')}:/proc/1/root/bin:{os.environ['PATH']}"
+        done = subprocess.run(command, env=self.environment(PATH=path, LD_PRELOAD=""), text=True, capture_output=True, timeout=60)
+        if shutil.which("mpirun.openmpi") and os.path.exists(door("openmpi")):
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, f"LD_PRELOAD={door('openmpi')}\n", ""))
+        else:
+            self.assertEqual(done.returncode, 2, done.stderr)
 
     def test_a_command_without_mpi(self):
         self.refuses(2, "preload", "--", "true", says=["preload: no word of 'true' loads an MPI", "LD_PRELOAD"])

@@ -9,8 +9,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <iterator>
 
 extern char **environ;
 
@@ -90,17 +94,20 @@ const MpiAbi *mpiOf(const std::string &executable) {
 }
 
 const MpiAbi *mpiOfLauncher(const std::string &launcher) {
-  std::optional<std::string> version = outputOf({launcher, "--version"});
-  if (!version)
-    return nullptr;
-  if (version->find("Open MPI") != std::string::npos || version->find("OpenRTE") != std::string::npos)
+  std::ifstream file(launcher, std::ios::binary);
+  std::string content(std::istreambuf_iterator<char>(file), {});
+  auto hasAny = [&](std::initializer_list<const char *> texts) {
+    return std::ranges::any_of(texts, [&](const char *text) { return content.find(text) != std::string::npos; });
+  };
+  if (hasAny({"libopen-rte.so", "libopen-pal.so", "libprrte.so", "libprte.so", "prterun"})) // orterun, prterun
     return &mpiAbis()[0];
-  return version->find("HYDRA") != std::string::npos ? &mpiAbis()[1] : nullptr;
+  return hasAny({"HYDRA build details", "mpiexec.hydra"}) ? &mpiAbis()[1] : nullptr;
 }
 
 std::optional<std::string> findExecutable(const std::string &word) {
   auto isExecutable = [](const std::string &path) {
-    return fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0;
+    std::error_code ignored; // of a folder that may not be read
+    return fs::is_regular_file(path, ignored) && access(path.c_str(), X_OK) == 0;
   };
   if (word.find('/') != std::string::npos)
     return isExecutable(word) ? std::optional(word) : std::nullopt;
@@ -108,7 +115,8 @@ std::optional<std::string> findExecutable(const std::string &word) {
   std::string rest = text ? text : "/usr/bin:/bin";
   while (!word.empty()) {
     size_t end = std::min(rest.find(':'), rest.size());
-    if (std::string path = rest.substr(0, end) + "/" + word; isExecutable(path))
+    std::string folder = end == 0 ? "." : rest.substr(0, end); // an empty entry is the current folder
+    if (std::string path = folder + "/" + word; isExecutable(path))
       return path;
     if (end == rest.size())
       break;
