@@ -1,6 +1,7 @@
 #include "memory/Memory.h"
 
 #include "Error.h"
+#include "memory/ControlGroups.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,10 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <fstream>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,58 +21,18 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
 
 namespace kolo::runtime {
 namespace {
-
-constexpr uint64_t unlimited = std::numeric_limits<uint64_t>::max();
-
-/// The number after `key` at the start of a line of a file; with an empty key, the first word of the file.
-std::optional<uint64_t> readNumber(const std::string &path, std::string_view key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(key))
-      continue;
-    size_t begin = line.find_first_not_of(" \t", key.size());
-    uint64_t value = 0;
-    if (begin == std::string::npos ||
-        std::from_chars(line.data() + begin, line.data() + line.size(), value).ec != std::errc())
-      return std::nullopt;
-    return value;
-  }
-  return std::nullopt;
-}
-
-/// Bytes that one control group (version 2) leaves: its limit without what it holds and cannot reclaim from files.
-uint64_t leftInGroup(const std::string &folder) {
-  std::optional<uint64_t> limit = readNumber(folder + "/memory.max", "");
-  std::optional<uint64_t> used = readNumber(folder + "/memory.current", "");
-  if (!limit || !used)
-    return unlimited;
-  uint64_t reclaimable = readNumber(folder + "/memory.stat", "inactive_file ").value_or(0);
-  uint64_t held = *used - std::min(*used, reclaimable);
-  return *limit - std::min(*limit, held);
-}
-
-/// The smallest such number of this process's control group and those above it.
-uint64_t leftInGroups() {
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("0::/"))
-      continue;
-    uint64_t left = unlimited;
-    for (std::string path = line.substr(3); !path.empty(); path.resize(path.rfind('/')))
-      left = std::min(left, leftInGroup("/sys/fs/cgroup" + path));
-    return std::min(left, leftInGroup("/sys/fs/cgroup"));
-  }
-  return unlimited;
-}
 
 /// Bytes that this process can touch before the kernel kills processes: MemAvailable, or less where a control group has
 /// a limit. What cannot be read counts as unlimited. A snapshot: others allocate at the same time.
 uint64_t availableMemoryBytes() {
   std::optional<uint64_t> kilobytes = readNumber("/proc/meminfo", "MemAvailable:");
-  return std::min(kilobytes ? *kilobytes * 1024 : unlimited, leftInGroups());
+  return std::min(kilobytes ? *kilobytes * 1024 : UINT64_MAX, leftInControlGroups());
 }
 
 /// OutOfMemory also where another limit of this process or machine is reached: callers can do without the memory.
@@ -212,7 +170,10 @@ Result<Memory> Memory::createPrivate(size_t sizeBytes) {
 
 Result<Memory> Memory::mapShared(size_t sizeBytes) {
   Memory memory;
-  memory.descriptor = memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  // Where vm.memfd_noexec is 2, the kernel makes no other ones.
+  memory.descriptor = memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+  if (memory.descriptor < 0 && errno == EINVAL) // kernels before 6.3
+    memory.descriptor = memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (memory.descriptor < 0)
     return limitError("memfd_create", errno);
   rlimit limit = {};
