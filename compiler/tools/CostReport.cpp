@@ -95,7 +95,8 @@ void printSideBySide(const CostReport &report) {
     const CostedSize &first = report.schedules.front().sizes[number];
     auto bytes = double(first.prediction.bytes);
     fmt::print("{:>14}  {:>10}", first.prediction.bytes,
-               first.bound ? fmt::format("{:.3f}", bytes / first.bound->seconds / 1e9) : "-");
+               first.bound && first.bound->seconds > 0 ? fmt::format("{:.3f}", bytes / first.bound->seconds / 1e9)
+                                                       : "-");
     for (const CostedSchedule &schedule : report.schedules)
       fmt::print("  {:>{}.3f}", gigabytesPerSecond(schedule.sizes[number].prediction), widthOf(schedule));
     fmt::print("\n");

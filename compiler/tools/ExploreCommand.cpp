@@ -409,6 +409,10 @@ void exploreCommand(const ExploreCommand &command) {
   if (command.nodes < 1 || command.nodes > machine.numNodes())
     throw ToolError(ExitCode::Usage, fmt::format("--nodes: {} must be from 1 to {}, the nodes of {}", command.nodes,
                                                  machine.numNodes(), machine.name()));
+  if (command.nodes * machine.devicesPerNode() == 1)
+    throw ToolError(
+        ExitCode::Usage,
+        fmt::format("--nodes: {} has one device on one node, which exchanges data with nobody", machine.name()));
   if (command.json && !command.writesToStandardOutput())
     checkWritable(*command.json, "--json");
   checkReport(command.html);

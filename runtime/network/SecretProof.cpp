@@ -1,8 +1,13 @@
 #include "network/SecretProof.h"
 
+#include <fmt/format.h>
+
 #include <sys/random.h>
 
+#include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <stdexcept>
 
 #if KOLO_HAS_SODIUM
 #include <sodium.h>
@@ -80,8 +85,17 @@ bool areEqual(const SecretProof &first, const SecretProof &second) {
 #endif
 
 void fillRandomly(std::span<std::byte> bytes) {
-  while (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) // up to 256 are never cut
-    continue;
+  ssize_t got = 0;
+  do
+    got = getrandom(bytes.data(), bytes.size(), 0); // up to 256 are never cut
+  while (got < 0 && errno == EINTR);
+  if (got == static_cast<ssize_t>(bytes.size()))
+    return;
+  int code = got < 0 ? errno : EIO; // an old kernel, or a sandbox
+  std::ifstream device("/dev/urandom", std::ios::binary);
+  if (!device.read(reinterpret_cast<char *>(bytes.data()), static_cast<std::streamsize>(bytes.size())))
+    throw std::runtime_error(
+        fmt::format("no random numbers: getrandom: {}; and /dev/urandom cannot be read", strerrordesc_np(code)));
 }
 
 Nonce makeNonce(const OptionalKey &key) {

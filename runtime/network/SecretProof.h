@@ -47,7 +47,7 @@ SecretProof prove(const OptionalKey &key, std::string_view label,
 bool isRight(const SecretProof &given, const OptionalKey &key, std::string_view label,
              std::initializer_list<std::span<const std::byte>> fields);
 
-/// Fills bytes from the kernel's random numbers.
+/// Fills bytes from the kernel's random numbers. At most 256 bytes. Throws std::runtime_error: the system gives none.
 void fillRandomly(std::span<std::byte> bytes);
 
 } // namespace kolo::runtime

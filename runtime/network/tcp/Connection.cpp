@@ -27,6 +27,9 @@ Status lost(int peer, int errnoValue) {
 
 bool mustComeAgain(int errnoValue) { return errnoValue == EAGAIN || errnoValue == EWOULDBLOCK; }
 
+/// The kernel lacks memory for it now. The connection is as it was.
+bool isPassingLack(int errnoValue) { return errnoValue == ENOBUFS || errnoValue == ENOMEM; }
+
 } // namespace
 
 void Connection::attach(Socket connected) {
@@ -105,6 +108,10 @@ Status Connection::send() {
       continue;
     if (sent < 0 && mustComeAgain(errno))
       return {};
+    if (sent < 0 && isPassingLack(errno)) {
+      sendAgain.store((Clock::now() + restWithoutMemory).time_since_epoch().count(), std::memory_order_release);
+      return {};
+    }
     if (sent < 0) {
       brokenBy.store(errno, std::memory_order_release);
       return {};

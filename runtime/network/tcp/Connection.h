@@ -54,6 +54,9 @@ public:
   uint64_t numQueued() const;
   bool hasQueuedBytes(uint64_t least) const { return queuedBytes.load(std::memory_order_relaxed) >= least; }
   bool hasToSend() const { return numWaiting.load(std::memory_order_acquire) != 0; }
+  /// Whether the kernel had no memory to send just now.
+  bool rests() const { return Clock::now().time_since_epoch().count() < sendAgain.load(std::memory_order_acquire); }
+  static constexpr std::chrono::milliseconds restWithoutMemory{5};
   /// Whether the first `count` messages that were queued are with the kernel.
   bool hasSent(uint64_t count) const { return numSent.load(std::memory_order_acquire) >= count; }
   /// Bytes that the kernel took so far.
@@ -123,6 +126,7 @@ private:
   std::atomic<bool> isAttached = false, isConnected = false, saidGoodbye = false;
   std::atomic<bool> patience = false;
   std::atomic<int> brokenBy = 0; // an errno
+  std::atomic<Clock::rep> sendAgain = 0;
 
   mutable std::mutex sending;
   std::deque<Outgoing> queue;

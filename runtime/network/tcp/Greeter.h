@@ -103,8 +103,8 @@ public:
   void want(int peer);
   /// Does what is possible now. Failures have the rank. Never blocks.
   void progress(std::vector<Greeted> &met, std::vector<Status> &failures);
-  /// Why the last attempt to connect to this rank failed, if it is tried again; else Ok. SystemError: with this rank if
-  /// it lacks something, else with the peer.
+  /// Why the last attempt to connect to this rank failed, if it is tried again; else what this rank lacks to accept
+  /// connections; else Ok. SystemError: with this rank if it lacks something, else with the peer.
   Status troubleWith(int peer) const;
   /// Who comes from now on is refused, also where a forked child holds the listener, too.
   void close();
@@ -152,6 +152,8 @@ private:
   Status receive(Guest &guest, Fate &fate);
   Status noteUnanswered(const Guest &guest);
   Status finishConnecting(Guest &guest);
+  Status connectError(uint32_t peer, int errnoValue) const;
+  Status findTrouble(uint32_t peer) const;
   static Status isNot(const Guest &guest, std::string_view why);
   Status believe(Guest &guest) const;
   Fate turnAway(std::string reason);
@@ -189,6 +191,7 @@ private:
   std::vector<Greeted> greeted;        // that `progress` has not handed out yet
   std::vector<Status> failed;          // likewise
   std::map<uint32_t, Status> troubles; // by rank: see troubleWith
+  Status lack;                         // for connections of others: not Ok since the last one was not accepted
   std::map<uint32_t, int> unanswered;  // by rank: connections in a row that ended without an answer
   size_t numStrangers = 0;
   std::string lastStranger; // why the last one was closed

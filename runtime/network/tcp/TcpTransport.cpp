@@ -263,11 +263,13 @@ Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
   const timespec none = {}, soon = {0, std::chrono::nanoseconds(greetInterval).count()};
   entries.assign(1, {wakeUp, POLLIN, 0});
   waited.clear();
+  bool mustRest = false;
   for (Connection *one = newestOne(); one; one = one->olderOne()) {
     short events = 0;
+    const bool hasToSend = one->isOpen() && one->hasToSend() && !one->isBroken(), rests = hasToSend && one->rests();
+    mustRest |= rests;
     if (one->isOpen())
-      events = static_cast<short>((one->isBlocked(registrations) ? 0 : POLLIN) |
-                                  (one->hasToSend() && !one->isBroken() ? POLLOUT : 0));
+      events = static_cast<short>((one->isBlocked(registrations) ? 0 : POLLIN) | (hasToSend && !rests ? POLLOUT : 0));
     if (events) {
       entries.push_back({one->descriptor(), events, 0});
       waited.push_back(one);
@@ -277,7 +279,7 @@ Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
   }
   size_t numGreeted = entries.size();
   bool mustGreet = greeter && greeter->addTo(entries);
-  bool isShort = mustGreet && (mostTime->tv_sec > 0 || mostTime->tv_nsec > soon.tv_nsec);
+  bool isShort = (mustGreet || mustRest) && (mostTime->tv_sec > 0 || mostTime->tv_nsec > soon.tv_nsec);
   bool mayResume = mostTime->tv_sec == 0 && mostTime->tv_nsec == 0;
   int numReady = waitForAny(entries, isShort ? &soon : mostTime);
   bool hasRaised = false;
