@@ -171,6 +171,16 @@ class Sources(ToolTest):
         self.refuses(2, "compile", "channel.mlir", "--mesh", "rank=4", says=["--mesh", "channel.mlir"])
         self.refuses(2, "compile", "channel.mlir", "--program", "ring", says="--program")
 
+    def test_names_that_look_like_options(self):
+        for name in ("-two.cpp", "two words.cpp", "@two.cpp"):
+            shutil.copy(self.file(self.copy("two.cpp")), self.file(name))
+        for name in ("-two.cpp", "two words.cpp"):
+            self.succeeds("compile", "--mesh", "rank=4", "-o", "x.so", "--", name)
+        for name in ("@two.cpp", self.file("@two.cpp")):
+            self.refuses(2, "compile", "--mesh", "rank=4", "-o", "x.so", name, says=[f"{name}: ", "rename it"])
+        self.write("bad\x1b[2J.cpp", "")
+        self.refuses(2, "compile", "--mesh", "rank=4", "-o", "x.so", "bad\x1b[2J.cpp", says="bad\\u001b[2J.cpp")
+
     def test_compilers_named_by_the_environment(self):
         self.copy("two.cpp")
         for compiler in ("g++", "clang++-22", "g++ -Wall"):

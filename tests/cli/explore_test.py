@@ -4,7 +4,7 @@ import json
 import os
 import unittest
 
-from tool import ToolTest
+from tool import KOLO, ToolTest
 
 SMALL = ["--machine", "frontier", "--structures", "6"]
 
@@ -23,6 +23,20 @@ class Explore(ToolTest):
         self.assertRegex(said, r"\d+ candidates: shipped algorithms and 6 of \d+ structures")
         self.assertIn("left out:", said)
         self.assertIn("proved:", said)
+
+    def test_one_device_has_nobody_to_exchange_with(self):
+        with open(os.path.join(os.path.dirname(KOLO), "../share/kolo/machines/perlmutter.json")) as file:
+            machine = json.load(file)
+        node = machine["node"]
+        node["devices"]["count"], node["nics"] = 1, node["nics"][:1]
+        node["links"] = [link for link in node["links"] if (link["from"], link["to"]) == ("GPU 0", "NIC 0")]
+        self.write("small.json", json.dumps(machine))
+        self.refuses(2, "explore", "all_reduce", "--machine", "small.json", "--nodes", "1", says="one device on one node")
+        said = self.succeeds("explore", "all_reduce", "--machine", "small.json", "--nodes", "2", "--structures", "2", "--bytes", "1K")
+        self.assertNotRegex(said, r"\b(inf|nan)\b")
+        for model in ("cost", "simulate"):
+            said = self.succeeds(model, "ringAllReduce", "twoShotAllReduce", "--machine", "small.json", "--mesh", "rank=1", "--bytes", "1K")
+            self.assertNotRegex(said, r"\b(inf|nan)\b")
 
     def test_writes_json_that_says_all_of_it(self):
         found = self.explored("all_reduce", "--nodes", "2", "--bytes", "1K,1M", "--seed", "5")

@@ -74,6 +74,13 @@ class Sizes(ToolTest):
                          says="--bytes")
         self.refuses(2, "run", "ringAllGather", "--mesh", "rank=2", "--bytes", "7", says=["--bytes", "7", "8"])
 
+    def test_variables_that_are_wrong_or_empty(self):
+        for ranks in ("processes", "threads"):
+            command = ["run", "ringAllReduce", "--mesh", "rank=2", "--bytes", "1K", "--ranks-as", ranks]
+            for name in ("KOLO_WAIT", "KOLO_TIMEOUT_MS", "KOLO_ORDINARY_MEMORY"):
+                self.refuses(2, *command, says=f"{name}='wrong'", **{name: "wrong"})
+                self.succeeds(*command, **{name: ""})
+
     def test_more_memory_than_there_is(self):
         for memory in ("windows", "ordinary"):
             for size in (["--bytes", "1T"], ["--count", str((1 << 63) - 1)]):

@@ -168,6 +168,24 @@ TEST(Greeter, RemembersWhatKeepsItFromConnectingUntilItIsConnected) {
   EXPECT_EQ(meeting.greeter->troubleWith(0).message(), "");
 }
 
+TEST(Greeter, NamesItselfWhereItCannotAccept) {
+  Meeting meeting(1);
+  Socket early = meeting.connectToOwn();
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  meeting.work(silence / 6);
+  const Status trouble = meeting.greeter->troubleWith(0);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(expectStatus(trouble, StatusCode::SystemError, 1, "rank 1 cannot accept connections: Too many open files"),
+            "");
+  EXPECT_EQ(expectStatus(withTrouble("rank 1 waited", trouble, 1), StatusCode::SystemError, 1, "rank 1 waited; rank 1"),
+            "");
+  meeting.work(silence / 2);
+  EXPECT_EQ(meeting.greeter->troubleWith(0).message(), "");
+}
+
 TEST(Greeter, AnAnswerIsBelievedHoweverLateThePeerAnswers) {
   Meeting meeting(1);
   meeting.greeter->want(0);

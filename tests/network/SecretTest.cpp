@@ -280,6 +280,20 @@ TEST(Strangers, AreFewHoweverManyCome) {
   EXPECT_GE(port.guests->numStrangers(), 500 - Guests::minWaiting);
 }
 
+TEST(Strangers, WithAWrongHelloInAnOpenWorldHaveNothingToDoWithSecrets) {
+  Port port({});
+  Socket socket = connectTo(port.number);
+  say(socket, write(Opening{rendezvousVersion, 1, false, {}}));
+  port.listen();
+  std::vector<std::byte> rest(helloBytes + sizeof(SecretProof), std::byte(3)); // no proof of an open world
+  std::ranges::copy(write(Hello{1, 4, 4711, {}, "k1"}), rest.begin());
+  say(socket, rest);
+  port.listen();
+  EXPECT_TRUE(port.guests->admitted().empty());
+  EXPECT_EQ(port.guests->describe({1}), "");
+  EXPECT_TRUE(port.guests->disagreement({1}).isOk());
+}
+
 TEST(Strangers, OfAnotherVersionAreNamed) {
   Port port({});
   OpeningBytes opening = write(Opening{rendezvousVersion, 2, false, {}});

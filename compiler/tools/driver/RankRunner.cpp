@@ -45,7 +45,7 @@ constexpr int pollMicroseconds = 2000;
 void runThreads(const RankJob &job, const TaggedData &data, const SharedReports &reports, ProgressReporter &progress) {
   auto communicators = Communicator::createThreads(job.mesh.numRanks(), job.options);
   if (!communicators.isOk())
-    throw ToolError(ExitCode::Usage, communicators.status().message());
+    throw ToolError(exitCodeOf(communicators.status().code()), communicators.status().message());
   std::vector<std::thread> threads;
   std::atomic<size_t> numEnded = 0;
   for (size_t rank = 0; rank < communicators->size(); ++rank)
@@ -140,7 +140,7 @@ void runProcesses(const RankJob &job, const TaggedData &data, const SharedReport
                   ProgressReporter &progress) {
   auto simulated = runtime::ForkedRanks::create(job.mesh.numRanks());
   if (!simulated.isOk())
-    throw ToolError(ExitCode::Usage, simulated.status().message());
+    throw ToolError(exitCodeOf(simulated.status().code()), simulated.status().message());
   std::fflush(nullptr);
   // After one rank's failure the others fail by themselves, but for those that do not run at all: a stopped process
   // would be waited for in vain.

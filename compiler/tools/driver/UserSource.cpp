@@ -60,8 +60,7 @@ static void buildLibrary(const std::string &source, const TemporaryFile &library
   std::vector<std::string> command = hostCompiler();
   for (const char *flag : {"-std=c++20", "-shared", "-fPIC", "-O0"})
     command.push_back(flag);
-  // The compiler would take such names for options.
-  std::string name = source.starts_with('-') || source.starts_with('@') ? "./" + source : source;
+  std::string name = source.starts_with('-') ? "./" + source : source; // else an option
   for (const std::string &argument : {"-I" + includeDirectory(), name, std::string("-o"), library.path()})
     command.push_back(argument);
   std::vector<llvm::StringRef> arguments(command.begin(), command.end());
@@ -92,6 +91,9 @@ static std::string loaderProblem() {
 std::vector<dsl::Definition> loadUserSource(const std::string &path) {
   if (!llvm::sys::fs::is_regular_file(path))
     throw ToolError(ExitCode::Usage, "there is no file " + path);
+  if (llvm::sys::path::filename(path).starts_with('@'))
+    throw ToolError(ExitCode::Usage,
+                    path + ": compilers take a name that begins with @ for a list of options: rename it");
   if (std::string shown = runtime::printable(path); shown != path)
     throw ToolError(ExitCode::Usage, shown + ": a file's name with control characters: messages would repeat it");
   TemporaryFile library("so");
