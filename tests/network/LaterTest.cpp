@@ -288,7 +288,8 @@ TEST(Later, MailsThatWaitGoBeforeTheGoodbye) {
 }
 
 TEST(Later, APatientRankMayBeSlowToReadItsMail) {
-  Strangers world(2);
+  constexpr int timeoutMs = 1000;
+  Strangers world(2, false, timeoutMs);
   const std::vector<std::byte> mail(16 << 10);
   world.at(1).ask(0);
   while (!world.at(1).isWhole(0))
@@ -297,7 +298,7 @@ TEST(Later, APatientRankMayBeSlowToReadItsMail) {
   world.at(1).setPatience(0, true);
   for (int i = 0; i < 1000; ++i)
     EXPECT_EQ(world.at(1).mail(0, mail).message(), "");
-  Clock::time_point until = Clock::now() + std::chrono::milliseconds(tcp::userTimeoutMs + 1500);
+  Clock::time_point until = Clock::now() + std::chrono::milliseconds(tcp::mailTimeoutMs(timeoutMs) + 1500);
   for (; Clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(10)))
     ASSERT_EQ(world.at(1).progress().message(), "");
   until = Clock::now() + std::chrono::seconds(20);

@@ -21,6 +21,10 @@ constexpr size_t mostMessagesPerCall = 32;
 
 Status lost(int peer, int errnoValue) {
   const char *reason = strerrordesc_np(errnoValue);
+  if (errnoValue == ETIMEDOUT)
+    return rankError(StatusCode::PeerLost, peer,
+                     "rank {} may live, but its host answers no more, or the network between loses all: {}", peer,
+                     reason);
   return rankError(StatusCode::PeerLost, peer, "the connection to rank {} broke: {}", peer,
                    reason ? reason : "unknown error");
 }
@@ -39,8 +43,8 @@ void Connection::attach(Socket connected) {
   isConnected.store(true, std::memory_order_release);
 }
 
-void Connection::setPatience(bool isPatient) {
-  int timeoutMs = isPatient ? 0 : userTimeoutMs;
+void Connection::setPatience(bool isPatient, int ownTimeoutMs) {
+  int timeoutMs = isPatient ? 0 : mailTimeoutMs(ownTimeoutMs);
   if (patience.exchange(isPatient, std::memory_order_relaxed) != isPatient && isOpen())
     setsockopt(descriptor(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeoutMs, sizeof(timeoutMs));
 }

@@ -35,8 +35,8 @@ public:
   bool wasAttached() const { return isAttached.load(std::memory_order_acquire); }
   /// Instead of `attach`: the peer has left, and sends nothing here.
   void closeUnattached() { saidGoodbye.store(true, std::memory_order_release); }
-  /// Of a connection for mail: whether the peer may take nothing for longer than `userTimeoutMs`.
-  void setPatience(bool isPatient);
+  /// Of a connection for mail: whether the peer may take nothing for longer than `mailTimeoutMs`.
+  void setPatience(bool isPatient, int timeoutMs);
   /// Requires isOpen().
   int descriptor() const { return socket.descriptor(); }
   int peerRank() const { return peer; }

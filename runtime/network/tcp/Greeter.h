@@ -6,6 +6,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -17,8 +18,9 @@
 
 namespace kolo::runtime::tcp {
 
-/// A mail that the peer's kernel does not confirm for so long ends its connection.
-inline constexpr int userTimeoutMs = 3000;
+/// A connection for mail ends where the peer's kernel confirms nothing for so long: the timeout of the rank, and at
+/// least 3 s, for which networks may be interrupted.
+inline int mailTimeoutMs(int timeoutMs) { return std::max(timeoutMs, 3000); }
 
 /// The failure of a wait that ended with a trouble (see Greeter::troubleWith): Timeout, or what this rank lacks.
 Status withTrouble(const std::string &text, const Status &trouble, int self);

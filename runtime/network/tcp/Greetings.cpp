@@ -16,12 +16,13 @@ void set(const Socket &socket, int level, int option, int value) {
   setsockopt(socket.descriptor(), level, option, &value, sizeof(value));
 }
 
-/// An idle connection then ends about 3 s after the peer's host was cut off.
-void keepAlive(const Socket &socket) {
+/// An idle connection then ends about so long after the peer's host was cut off.
+void keepAlive(const Socket &socket, int timeoutMs) {
+  constexpr int mostProbes = 127; // of the kernel
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 1);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, std::clamp(timeoutMs / 1000, 1, mostProbes));
 }
 
 /// The few bytes of a greeting always fit into the buffer of a new connection.
@@ -115,7 +116,7 @@ Greeter::Fate Greeter::answer(Guest &guest) {
   guest.hasGreeted = true;
   guest.since = since;
   guest.until = now + maxSilence;
-  keepAlive(guest.socket); // as long as it lives, this rank does not open the connection itself
+  keepAlive(guest.socket, 3000); // as long as it lives, this rank does not open the connection itself
   guest.nonce = makeNonce(key);
   if (!sendGreeting(guest, nonceOf(guest.bytes)))
     return turnAway(fmt::format("a connection of rank {} that took no answer", hello->rank));
@@ -165,15 +166,16 @@ void Greeter::take(Guest &guest) {
   greeted.push_back({guest.hello, std::move(guest.socket)});
 }
 
-/// Sets what a connection needs. A connection for mail also notices within about 3 s that the peer's host is cut off.
-/// One for data does not: TCP would end it too where a living peer does not read for so long.
+/// Sets what a connection needs. A connection for mail also notices that the peer's host is cut off, after
+/// mailTimeoutMs. One for data does not: TCP would end it too where a living peer does not read for so long.
 void Greeter::prepare(const Socket &socket, uint16_t number) const {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   set(socket, SOL_SOCKET, SO_KEEPALIVE, 0);
   if (!self.hasMail || number + 1 != self.numConnections)
     return;
-  keepAlive(socket);
-  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, userTimeoutMs);
+  keepAlive(socket, mailTimeoutMs(timeoutMs));
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, mailTimeoutMs(timeoutMs));
+  set(socket, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1); // what few packets carry is not sent ever more rarely
 }
 
 /// PeerLost: too many connections to that rank ended without an answer, although this rank was not late.

@@ -116,7 +116,7 @@ void TcpTransport::ask(int peer) {
 
 void TcpTransport::setPatience(int peer, bool isPatient) {
   if (Connection *one = forMail(peer))
-    one->setPatience(isPatient);
+    one->setPatience(isPatient, options.timeoutMs);
 }
 
 bool TcpTransport::hasSentMails(int peer) const {

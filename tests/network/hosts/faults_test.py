@@ -13,8 +13,9 @@ import ranks
 
 PROGRAM, PLUGIN = sys.argv[1], sys.argv[2]
 REASON = hosts.missing()
-# From a cut to the error on all ranks: the keep-alive takes 3 s, on a machine that is not loaded.
-KEEP_ALIVE_SECONDS = 8
+# From a cut to the error on all ranks: as long as the timeout, on a machine that is not loaded.
+CUT_TIMEOUT_MS = 4000
+KEEP_ALIVE_SECONDS = 9
 
 
 class Faults(unittest.TestCase):
@@ -58,13 +59,13 @@ class Faults(unittest.TestCase):
         return launch, start
 
     def test_a_link_that_goes_down_in_a_call_is_named_by_both_sides(self):
-        launch, start = self.cut("traffic", lambda made: made.link(1, "down"), 20000, KEEP_ALIVE_SECONDS)
+        launch, start = self.cut("traffic", lambda made: made.link(1, "down"), CUT_TIMEOUT_MS, KEEP_ALIVE_SECONDS)
         for rank in (2, 3):
             self.check(launch, rank, (0, 1), start, KEEP_ALIVE_SECONDS)
 
     def test_a_link_that_goes_down_between_calls_is_named_by_both_sides(self):
         for mode, seconds in (("idle", KEEP_ALIVE_SECONDS), ("away", 5 + KEEP_ALIVE_SECONDS)):
-            launch, start = self.cut(mode, lambda made: made.link(1, "down"), 20000, seconds)
+            launch, start = self.cut(mode, lambda made: made.link(1, "down"), CUT_TIMEOUT_MS, seconds)
             for rank in (2, 3):
                 self.check(launch, rank, (0, 1), start, seconds)
             self.doCleanups()
@@ -76,7 +77,7 @@ class Faults(unittest.TestCase):
 
     def test_a_host_that_starts_again_without_a_word_is_named(self):
         for mode, seconds in (("traffic", KEEP_ALIVE_SECONDS), ("idle", KEEP_ALIVE_SECONDS), ("away", 5 + KEEP_ALIVE_SECONDS)):
-            self.cut(mode, lambda made: made.reboot(1), 20000, seconds)
+            self.cut(mode, lambda made: made.reboot(1), CUT_TIMEOUT_MS, seconds)
             self.doCleanups()
 
     def test_a_rank_that_stops_and_goes_on_in_time_is_not_noticed(self):
@@ -84,11 +85,19 @@ class Faults(unittest.TestCase):
         for mode in ("traffic", "idle"):
             launch = self.launch(made, 2, mode, 20000)
             launch.signal([3], signal.SIGSTOP)
-            time.sleep(4)  # longer than the keep-alive
+            time.sleep(4)  # longer than the least time after which mail gives up
             launch.signal([3], signal.SIGCONT)
             time.sleep(1)
             self.assertEqual([rank for rank in range(4) if launch.has_spoken(rank)], [])
             launch.end()
+
+    def test_a_link_that_loses_a_packet_in_ten_ends_no_run(self):
+        made = hosts.Hosts(f"kl{os.getpid()}-", 2, loss=10).__enter__()
+        self.addCleanup(made.__exit__)
+        launch = self.launch(made, 2, "traffic", 20000)
+        time.sleep(40)
+        self.assertEqual([launch.hear(rank) for rank in range(4) if launch.has_spoken(rank)], [])
+        launch.end()
 
     def test_a_link_that_comes_back_is_not_noticed(self):
         made = self.make(2)
