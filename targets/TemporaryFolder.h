@@ -8,8 +8,8 @@
 namespace kolo {
 
 /// A new folder where temporary files belong ($TMPDIR, else /tmp), that only this user may enter. It holds files and no
-/// folders, and is removed with this object, and when SIGHUP, SIGINT, SIGTERM or a crash end the process. What a process
-/// left that was killed is removed by the next one that makes such a folder there.
+/// folders, and is removed with this object, and when SIGHUP, SIGINT, SIGTERM or a crash end the process. What a
+/// process left that was killed is removed by the next one that makes such a folder there.
 class TemporaryFolder {
 public:
   static llvm::Expected<TemporaryFolder> create();

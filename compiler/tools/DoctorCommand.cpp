@@ -112,8 +112,9 @@ void showTables(const runtime::Result<runtime::Door> &door) {
 
 void showPlugins(const runtime::Result<runtime::Door> &door) {
   const char *variable = std::getenv("KOLO_PLUGIN_PATH");
-  line("plugin path",
-       variable && *variable ? variable : "KOLO_PLUGIN_PATH is not set: this machine's own table, then the one that ships");
+  line("plugin path", variable && *variable
+                          ? variable
+                          : "KOLO_PLUGIN_PATH is not set: this machine's own table, then the one that ships");
   if (!door.isOk())
     return line("plugin", "none: " + door.status().message());
   for (const runtime::Plugin &plugin : door->plugins()) {

@@ -228,8 +228,7 @@ Result<Listener> listenAt(const Address &address) {
     entries.push_back(entry);
   // A socket of all interfaces for IPv6 serves IPv4, too.
   if (isEverywhere)
-    std::ranges::sort(entries, std::greater<>(),
-                             [](const addrinfo *entry) { return entry->ai_family == AF_INET6; });
+    std::ranges::sort(entries, std::greater<>(), [](const addrinfo *entry) { return entry->ai_family == AF_INET6; });
   int code = 0;
   for (const addrinfo *entry : entries) {
     Socket opened = openSocket(*entry);

@@ -89,6 +89,12 @@ class Layout(unittest.TestCase):
         long = [str(path) for folder in folders for path in sources(folder) if len(path.read_text().splitlines()) >= 800]
         self.assertEqual(long, [])
 
+    def test_the_runtime_reads_variables_where_their_caller_may_set_them(self):
+        """Not in a program with more rights than its caller; but for what NCCL itself reads so."""
+        ofNccl = {"runtime/nccl/Communicators.cpp", "runtime/nccl/Environment.cpp"}
+        reading = {str(path.relative_to(SOURCE)) for path in sources("runtime") if re.search(r"(?<!secure_)\bgetenv\(", path.read_text())}
+        self.assertEqual(reading, ofNccl)
+
     def test_every_header_says_what_it_is(self):
         silent = [str(path.relative_to(SOURCE)) for folder in ("codec", "dsl", "ir", "compiler", "targets", "runtime",
                                                                            "algorithms")

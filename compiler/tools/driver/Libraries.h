@@ -28,7 +28,8 @@ bool loadsNccl(const std::string &executable);
 
 /// The MPI that an executable loads, directly or not; null: none. Runs the system's `ldd`.
 const MpiAbi *mpiOf(const std::string &executable);
-/// The MPI that a launcher belongs to, by what stands in its file, a program or a script, which is not run; null: unknown.
+/// The MPI that a launcher belongs to, by what stands in its file, a program or a script, which is not run; null:
+/// unknown.
 const MpiAbi *mpiOfLauncher(const std::string &launcher);
 
 /// Looks along PATH as a shell does. Nothing: there is no such executable.

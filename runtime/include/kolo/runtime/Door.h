@@ -1,7 +1,8 @@
 // Door: what the libraries share through which applications reach Kolo without knowing it: plugins, counts and a log.
 //
 // A door reads these environment variables when it is opened. A bad value is an error that names the variable. An empty
-// one counts as not set, and so does every variable in a program that the kernel starts with more rights than its caller.
+// one counts as not set, and so does every variable in a program that the kernel starts with more rights than its
+// caller.
 //   KOLO_PLUGIN_PATH   plugin files, and folders whose *.kolo.so are plugins, with ':' between them; the first plugin
 //                      with a program for a call carries it. Default: the plugin of `kolo tune` for this machine
 //                      (Tuned.h), if there is one, then kolo/default.kolo.so beside this library

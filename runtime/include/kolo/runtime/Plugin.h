@@ -145,7 +145,8 @@ public:
   ///   OutOfMemory
   static Result<Plugin> load(const std::string &path);
   /// As load, for a path that no person gave just now, such as one in a variable of the environment.
-  ///   BadPlugin       also: others than this process's user and root may write the file, or put another one in its place
+  ///   BadPlugin       also: others than this process's user and root may write the file, or put another one in its
+  ///   place
   static Result<Plugin> loadTrusted(const std::string &path);
 
   /// Returns the manifest (JSON) of a plugin file. Checks footer, sizes and checksum; maps no code. Errors as for load.
