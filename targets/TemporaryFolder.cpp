@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <mutex>
@@ -88,10 +89,14 @@ void handleSignals() {
   }
 }
 
-/// Locked by whoever uses it; a process that is killed loses its locks.
-bool lockFolder(int folder) {
+/// Locked by whoever uses it; a process that is killed loses its locks. Some file systems have none: then nobody takes
+/// the folder for one that was left.
+enum class Lock : uint8_t { Held, Taken, None };
+Lock lockFolder(int folder) {
   struct stat info = {};
-  return flock(folder, LOCK_EX | LOCK_NB) == 0 && fstat(folder, &info) == 0 && info.st_nlink > 0;
+  if (flock(folder, LOCK_EX | LOCK_NB) != 0)
+    return errno == EWOULDBLOCK ? Lock::Taken : Lock::None;
+  return fstat(folder, &info) == 0 && info.st_nlink > 0 ? Lock::Held : Lock::Taken;
 }
 
 /// Removes folders of this user that no process has locked.
@@ -103,7 +108,7 @@ void removeStale(const std::string &directory) {
       continue;
     int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat info = {};
-    if (folder >= 0 && fstat(folder, &info) == 0 && info.st_uid == geteuid() && lockFolder(folder)) {
+    if (folder >= 0 && fstat(folder, &info) == 0 && info.st_uid == geteuid() && lockFolder(folder) == Lock::Held) {
       empty(folder);
       rmdir(path.c_str());
     }
@@ -140,7 +145,7 @@ Expected<TemporaryFolder> TemporaryFolder::create() {
       rmdir(path.c_str());
       return cannotMake(directory.str().str(), code);
     }
-    if (!lockFolder(folder)) { // another process took it for one that was left
+    if (lockFolder(folder) == Lock::Taken) { // another process took it for one that was left
       close(folder);
       continue;
     }
