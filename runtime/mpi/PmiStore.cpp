@@ -22,7 +22,7 @@ constexpr int longestAnswerMs = 30'000;
 constexpr size_t longestLine = 4096;
 
 std::optional<int> numberIn(const char *variable) {
-  const char *text = std::getenv(variable);
+  const char *text = secure_getenv(variable);
   int value = -1;
   if (!text)
     return std::nullopt;
@@ -133,7 +133,7 @@ private:
 std::unique_ptr<LauncherStore> openPmiStore(std::string &why) {
   std::optional<int> descriptor = numberIn("PMI_FD"), rank = numberIn("PMI_RANK");
   // Slurm's plugin sets the same variables and speaks PMI-2 there; its processes have a PMI_JOBID.
-  if (!descriptor || !rank || std::getenv("PMI_JOBID")) {
+  if (!descriptor || !rank || secure_getenv("PMI_JOBID")) {
     why = "the launcher offers no PMI of version 1";
     return nullptr;
   }

@@ -113,7 +113,7 @@ private:
 } // namespace
 
 std::unique_ptr<LauncherStore> openPmixStore(std::string &why) {
-  if (!std::getenv("PMIX_NAMESPACE")) {
+  if (!secure_getenv("PMIX_NAMESPACE")) {
     why = "the launcher offers no PMIx";
     return nullptr;
   }

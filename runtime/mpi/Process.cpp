@@ -92,8 +92,8 @@ std::optional<int> readFirstCarried() {
 
 /// KOLO_MPI_WINDOWS; nothing: it is bad.
 std::optional<bool> readWantsWindows() {
-  const char *text = std::getenv("KOLO_MPI_WINDOWS");
-  if (!text || std::strcmp(text, "1") == 0)
+  const char *text = secure_getenv("KOLO_MPI_WINDOWS");
+  if (!text || !*text || std::strcmp(text, "1") == 0)
     return true;
   return std::strcmp(text, "0") == 0 ? std::optional(false) : std::nullopt;
 }
@@ -169,13 +169,13 @@ int initialize(const std::function<int()> &initializeMpi) {
   PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
   if (!first)
-    giveUp("KOLO_MPI_CARRY_FROM='" + std::string(std::getenv("KOLO_MPI_CARRY_FROM")) +
+    giveUp("KOLO_MPI_CARRY_FROM='" + std::string(secure_getenv("KOLO_MPI_CARRY_FROM")) +
            "' is not a number from 1 to 1000000");
   if (runtime::Status status = state().rollCall.hear(state().rank, size); !status.isOk())
     giveUp(status.message());
   std::optional<bool> wantsWindows = readWantsWindows();
   if (!wantsWindows)
-    giveUp("KOLO_MPI_WINDOWS='" + std::string(std::getenv("KOLO_MPI_WINDOWS")) + "' is neither 0 nor 1");
+    giveUp("KOLO_MPI_WINDOWS='" + std::string(secure_getenv("KOLO_MPI_WINDOWS")) + "' is neither 0 nor 1");
   state().hasPageHeap = *wantsWindows && rollCall().hasPeers();
   watchFinalize();
   if (std::string notice = rollCall().notice(); !notice.empty())

@@ -107,7 +107,7 @@ TEST(ForAllSizes, RingsAllPairsRailsTwoLevelsAndPipelinesAreProved) {
                                             {"twoLevelAllToAll", {3, 4}, 0, 1, {0}},
                                             {"frontierAllGather", {3, 8}, 0, 16, {0}},
                                             {"frontierReduceScatter", {3, 8}, 0, 16, {0}},
-                                            {"frontierAllReduce", {3, 8}, 0, 8, {0}}}) {
+                                            {"frontierAllReduce", {3, 8}, 0, 4, {0}}}) {
     mlir::OwningOpRef<mlir::ModuleOp> module =
         compileFor(*context, each.algorithm, each.mesh, each.depth, each.network);
     ASSERT_TRUE(module) << each.algorithm;
