@@ -51,8 +51,8 @@ mlir::DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict
 /// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge
 /// (likewise), slicesChecked (the few slices of a pipeline that stand for all; null when all were followed), lossy
 /// (null when the program is not proved), allSizes (of each dimension its name, and from which size on the program is
-/// proved, or null and why it is not decided) and synchronisation (null when the program cannot be run through). Calls count
-/// from 1, as in the text.
+/// proved, or null and why it is not decided) and synchronisation (null when the program cannot be run through). Calls
+/// count from 1, as in the text.
 nlohmann::ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::optional<SyncCounts> &counts,
                               const Transport &transport);
 

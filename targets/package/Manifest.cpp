@@ -29,8 +29,8 @@ static ordered_json describeStatements(const cpu::HostProgram &lowered) {
   return result;
 }
 
-/// What CheckProgram left: which mesh it is proved on, or represented by a smaller one that was proved in its place, and
-/// from which size of each dimension on it is proved for all.
+/// What CheckProgram left: which mesh it is proved on, or represented by a smaller one that was proved in its place,
+/// and from which size of each dimension on it is proved for all.
 static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
   if (std::optional<ArrayAttr> proofs = program.getProved())
