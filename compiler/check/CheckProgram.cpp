@@ -39,8 +39,8 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       }
       SmallVector<int64_t> from;
       if (llvm::any_of(verdict.allSizes, [](const AllSizes &each) { return each.from.has_value(); }))
-        for (const AllSizes &each : verdict.allSizes)
-          from.push_back(each.from.value_or(0));
+        for (from.assign(mesh.size(), 0); const AllSizes &each : verdict.allSizes)
+          from[each.dim] = each.from.value_or(0);
       proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn, from));
       losses.push_back(lossesAsAttribute(program, verdict));
     }

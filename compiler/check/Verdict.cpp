@@ -266,7 +266,8 @@ static Verdict checkOneMesh(ProgramOp program, ArrayRef<int64_t> mesh, const Che
 
 static std::vector<AllSizes> findAllSizes(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
   std::vector<AllSizes> result;
-  for (size_t dim = 0; dim < mesh.size(); ++dim)
+  const size_t numDims = options.sizes == CheckOptions::Sizes::AllOfEach ? mesh.size() : 1;
+  for (size_t dim = 0; dim < numDims; ++dim)
     result.push_back(proveForAllSizes(program, mesh, dim, options));
   return result;
 }
@@ -288,7 +289,7 @@ static std::optional<Verdict> checkByAllSizes(ProgramOp program, ArrayRef<int64_
 }
 
 Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
-  bool asksForAll = options.provesAllSizes && !options.prefersSmallMeshes;
+  bool asksForAll = options.sizes != CheckOptions::Sizes::One && !options.prefersSmallMeshes;
   int64_t numRanks = std::accumulate(mesh.begin(), mesh.end(), int64_t(1), std::multiplies<>());
   if (asksForAll && numRanks > mostRanksOneByOne)
     if (std::optional<Verdict> verdict = checkByAllSizes(program, mesh, options))
@@ -395,7 +396,7 @@ CheckOptions optionsOfProof(ProgramOp program, const ProofLimits &limits) {
   CheckOptions options;
   options.transport = transportOf(program);
   setBudget(options, limits.budget);
-  options.provesAllSizes = true;
+  options.sizes = CheckOptions::Sizes::AllOfFirst;
   options.mayReplaceMesh = limits.mayRepresent;
   options.standInPart = std::min(double(limits.standInBudget) / double(limits.budget), 1.0);
   return options;
@@ -403,7 +404,8 @@ CheckOptions optionsOfProof(ProgramOp program, const ProofLimits &limits) {
 
 CheckOptions optionsInFull(ProgramOp program, const ProofLimits &limits) {
   CheckOptions options = optionsOfProof(program, limits);
-  options.wantSteps = options.followsCodecs = options.provesAllSizes = false;
+  options.wantSteps = options.followsCodecs = false;
+  options.sizes = CheckOptions::Sizes::One;
   return options;
 }
 

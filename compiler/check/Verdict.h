@@ -91,9 +91,10 @@ struct CheckOptions {
   double standInPart = 1;
   /// Follow every slice of a pipeline, also where few of them stand for all.
   bool followsAllSlices = false;
-  /// Also prove the program for all sizes of each dimension, which takes some milliseconds. Where that succeeds, it
-  /// stands for a run over a mesh of more than `mostRanksOneByOne` ranks.
-  bool provesAllSizes = false;
+  /// Also prove the program for all sizes of a dimension: of the first one, from 16 on, which takes some milliseconds,
+  /// or of each, from the smallest size that is proved. Where that succeeds, it stands for a run over a mesh of more
+  /// than `mostRanksOneByOne` ranks.
+  enum class Sizes : uint8_t { One, AllOfFirst, AllOfEach } sizes = Sizes::One;
   /// Follow what codecs do to values. A search clears this: no synchronisation changes that.
   bool followsCodecs = true;
   /// Explain a refutation by the shortest interleaving; costs a second run.

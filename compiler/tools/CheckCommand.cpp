@@ -96,7 +96,7 @@ TransportChoice parseTransports(const std::string &text) {
 CheckOptions CheckCommand::makeOptions() const {
   CheckOptions options;
   options.mayReplaceMesh = represented;
-  options.provesAllSizes = true;
+  options.sizes = CheckOptions::Sizes::AllOfEach;
   if (std::optional<int64_t> numBytes = parseBudget())
     setBudget(options, *numBytes);
   return options;

@@ -66,7 +66,7 @@ class Inspect(ToolTest):
                       "--represented", "-o", "x.so")
         lines = self.succeeds("inspect", "x.so").splitlines()
         self.assertRegex(lines[0], r"\Ax\.so: plugin of Kolo \d+\.\d+\.\d+, ABI \d+, for \S+, x86-64-v3\Z")
-        self.assertEqual(lines[1:4], ["", "railAllGather: all_gather", "  meshes        node=2,gpu=4: proved, for all sizes of node from 1 on"])
+        self.assertEqual(lines[1:4], ["", "railAllGather: all_gather", "  meshes        node=2,gpu=4: proved, for all sizes of node from 16 on"])
         self.assertRegex(lines[4], r"\A                node=1024,gpu=8: represented: node=\d+,gpu=8 was proved in its place\Z")
         facts = dict(re.findall(r"^  (\S+(?: \w+)?) {2,}(\S.*)$", "\n".join(lines[5:]), re.M))
         self.assertRegex(facts["entry"], r"\Atogether: ")

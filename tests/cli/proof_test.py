@@ -127,8 +127,8 @@ class AllSizes(ProofTest):
     def test_plugins_say_so(self):
         self.succeeds("compile", "railAllGather", "--mesh", "node=3,gpu=2", "-o", "x.so")
         [program] = self.programs("x.so")
-        self.assertEqual(program["proved"][0]["forAllSizes"], [{"dim": "node", "from": 1}])
-        self.assertIn("node=3,gpu=2: proved, for all sizes of node from 1 on\n", self.succeeds("inspect", "x.so"))
+        self.assertEqual(program["proved"][0]["forAllSizes"], [{"dim": "node", "from": 16}])
+        self.assertIn("node=3,gpu=2: proved, for all sizes of node from 16 on\n", self.succeeds("inspect", "x.so"))
 
     def test_stand_for_a_whole_machine(self):
         """By itself its proof takes gigabytes, as the refusal with a budget of one says of a program without a rule."""

@@ -148,6 +148,16 @@ module attributes {test = #kolo.proof<[2, 2] on [4294967296, 4294967296]>} {}
 
 // -----
 
+// expected-error @below {{proof_c2: there must be a size from which on the proof holds, or 0, for each dimension}}
+module attributes {test = #kolo.proof<[4] on [4] from [1, 1]>} {}
+
+// -----
+
+// expected-error @below {{proof_c2: there must be a size from which on the proof holds, or 0, for each dimension}}
+module attributes {test = #kolo.proof<[4] on [4] from [-1]>} {}
+
+// -----
+
 kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
   // expected-error @below {{stripe_c1: only a statement or an scf.for has a kolo.stripe, which is a number}}
   %n = kolo.dim_size 0 {kolo.stripe = 1}

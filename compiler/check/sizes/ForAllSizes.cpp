@@ -47,9 +47,10 @@ AllSizes proveForAllSizes(ProgramOp program, ArrayRef<int64_t> mesh, size_t dim,
     return {dim, std::nullopt, *reason};
   AllSizes result{dim, leastSize, {}};
   CheckOptions ofOne = options;
-  ofOne.provesAllSizes = false;
+  ofOne.sizes = CheckOptions::Sizes::One;
   SmallVector<int64_t> small(mesh);
-  for (small[dim] = leastSize - 1; small[dim] >= 1; --small[dim]) {
+  const bool wantsSmall = options.sizes != CheckOptions::Sizes::AllOfFirst;
+  for (small[dim] = leastSize - 1; wantsSmall && small[dim] >= 1; --small[dim]) {
     if (!checkProgram(program, small, ofOne).isProved())
       break;
     result.from = small[dim];

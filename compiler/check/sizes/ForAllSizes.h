@@ -5,7 +5,8 @@
 
 namespace kolo {
 
-/// `mesh` gives the sizes along the other dimensions. Never emits diagnostics.
+/// From 16 on, or from a smaller size on, as `options.sizes` asks. `mesh` gives the sizes along the other dimensions.
+/// Never emits diagnostics.
 AllSizes proveForAllSizes(ProgramOp program, llvm::ArrayRef<int64_t> mesh, size_t dim, const CheckOptions &options);
 
 } // namespace kolo

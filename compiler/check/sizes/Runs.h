@@ -102,9 +102,9 @@ template <typename Value> void normalise(Runs<Value> &runs) {
   for (Run<Value> &run : runs)
     if (run.isPoint())
       run.value = valueAt(run, run.begin);
-  auto isExtended = [](const Run<Value> &long_, const Run<Value> &other) {
-    return other.isPoint() ? flatten(valueAt(long_, other.begin)) == flatten(other.value)
-                           : flatten(long_.value) == flatten(other.value);
+  auto isExtended = [](const Run<Value> &longer, const Run<Value> &other) {
+    return other.isPoint() ? flatten(valueAt(longer, other.begin)) == flatten(other.value)
+                           : flatten(longer.value) == flatten(other.value);
   };
   auto join = [&](size_t i) { // run i and the next
     Run<Value> &a = runs[i], &b = runs[i + 1];

@@ -1,15 +1,18 @@
 // The order of a run's steps: signals and waits, what ranks know, and when puts are over.
 #include "compiler/check/sizes/SizeRun.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 
 namespace kolo::sizes {
 
-/// Before which run a new one belongs, behind those that begin at the same place or before.
-template <typename Value> static void insert(Runs<Value> &runs, Run<Value> run, Decisions &decisions) {
-  size_t place = 0;
-  while (place < runs.size() && !decisions.hasFailed() && decisions.isAtMost(runs[place].begin, run.begin))
-    ++place;
+/// Puts a run behind all others, but for those of which every place lies behind it. So runs that have a place in common
+/// stay in the order in which they came.
+template <typename Value> static void append(Runs<Value> &runs, Run<Value> run, const Decisions &decisions) {
+  size_t place = runs.size();
+  while (place > 0 && decisions.region.isAtLeast(runs[place - 1].begin - run.end, 0))
+    --place;
   runs.insert(runs.begin() + std::ptrdiff_t(place), std::move(run));
   normalise(runs);
 }
@@ -35,9 +38,15 @@ static std::optional<Value> take(Runs<Value> &runs, const Affine &place, Decisio
 }
 
 static bool dependsOn(Value value, Value other) {
-  Operation *definition = value.getDefiningOp();
-  return value == other ||
-         (definition && llvm::any_of(definition->getOperands(), [&](Value each) { return dependsOn(each, other); }));
+  llvm::SetVector<Value> seen; // parts of an expression may be shared
+  seen.insert(value);
+  for (size_t i = 0; i < seen.size(); ++i) {
+    if (seen[i] == other)
+      return true;
+    if (Operation *definition = seen[i].getDefiningOp())
+      seen.insert(definition->operand_begin(), definition->operand_end());
+  }
+  return false;
 }
 
 /// A rank's number, as a place relative to this rank and an orbit.
@@ -72,7 +81,7 @@ bool SizeRun::signal(SignalOp op, int64_t orbit) {
     signal.puts.push_back(*puts);
   if (uncovered.empty())
     state.uncovered.erase({orbit, peer->orbit});
-  insert(state.signals[{int64_t(op.getSemaphore()), orbit, peer->orbit}].change(),
+  append(state.signals[{int64_t(op.getSemaphore()), orbit, peer->orbit}].change(),
          {peer->place, peer->place + 1, signal}, decisions);
   return true;
 }

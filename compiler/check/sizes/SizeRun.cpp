@@ -5,16 +5,14 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
-#include "llvm/ADT/SetVector.h"
-
 using namespace mlir;
 
 namespace kolo::sizes {
 
 /// What is followed with loops of fixed length unrolled, before it is said to be too much.
-static constexpr int64_t mostSteps = int64_t(1) << 18;
+static constexpr int64_t mostSteps = int64_t(1) << 14;
 /// Ranks that differ along other dimensions, of which each is followed.
-static constexpr int64_t mostOrbits = 64;
+static constexpr int64_t mostOrbits = 8;
 /// Iterations that are taken one by one, before the general ones and after them, if those are not taken in pairs.
 static constexpr int64_t fewestFirst = 2, mostFirst = 7, mostLast = 4;
 
@@ -235,7 +233,10 @@ bool SizeRun::runFixedLoop(scf::ForOp loop, const Mask &mask) {
       int64_t lower = *table.at(loop.getLowerBound()).asConstant(), step = *table.at(loop.getStep()).asConstant();
       if (step < 1)
         return fail("a loop has no positive step");
-      left[orbit] = lower + number * step < *table.at(loop.getUpperBound()).asConstant();
+      const int64_t upper = *table.at(loop.getUpperBound()).asConstant();
+      if (number == 0 && (upper - lower) / step > mostSteps)
+        return fail("a loop has more than " + std::to_string(mostSteps) + " iterations");
+      left[orbit] = lower + number * step < upper;
       table.set(loop.getInductionVar(), Affine(lower + number * step));
     }
     if (!llvm::is_contained(left, true))
