@@ -112,7 +112,7 @@ class Proofs(CheckTest):
             self.assertNotIn("in its place", self.succeeds("check", algorithm, "--mesh", mesh, "--no-sampling"))
 
     def test_a_million_ranks_are_represented_and_more_are_refused(self):
-        for algorithm, mesh in [("railAllGather", "node=131072,gpu=8"), ("binomialGather", "rank=1048576"),
+        for algorithm, mesh in [("railRecursiveAllGather", "node=131072,gpu=8"), ("binomialGather", "rank=1048576"),
                                 ("rabenseifnerAllReduce", "rank=1048576")]:
             said = self.succeeds("check", algorithm, "--mesh", mesh, "--budget", "64K", "--represented", "-v")
             [checked] = re.findall(r"(\S+) was checked in its place", said)

@@ -62,12 +62,12 @@ class Inspect(ToolTest):
                          ([{"mesh": mesh, "on": mesh, "represented": False} for mesh in ([2, 4], [3, 2])], False))
 
     def test_prints_a_page_for_people(self):
-        self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=1024,gpu=8", "--budget", "64K",
+        self.succeeds("compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=512,gpu=8", "--budget", "16K",
                       "--represented", "-o", "x.so")
         lines = self.succeeds("inspect", "x.so").splitlines()
         self.assertRegex(lines[0], r"\Ax\.so: plugin of Kolo \d+\.\d+\.\d+, ABI \d+, for \S+, x86-64-v3\Z")
         self.assertEqual(lines[1:4], ["", "railAllGather: all_gather", "  meshes        node=2,gpu=4: proved, for all sizes of node from 16 on"])
-        self.assertRegex(lines[4], r"\A                node=1024,gpu=8: represented: node=\d+,gpu=8 was proved in its place\Z")
+        self.assertRegex(lines[4], r"\A                node=512,gpu=8: represented: node=\d+,gpu=8 was proved in its place\Z")
         facts = dict(re.findall(r"^  (\S+(?: \w+)?) {2,}(\S.*)$", "\n".join(lines[5:]), re.M))
         self.assertRegex(facts["entry"], r"\Atogether: ")
         self.assertEqual(facts["in place"], "the program runs in place")

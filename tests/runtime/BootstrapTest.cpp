@@ -64,7 +64,7 @@ TEST(Options, OutOfRangeAreRefused) {
 }
 
 TEST(Options, BadVariablesAreNamed) {
-  for (const char *value : {"", "0", "-3", "1s", "99999999999999"}) {
+  for (const char *value : {" ", "0", "-3", "1s", "99999999999999"}) {
     ScopedVariable variable("KOLO_TIMEOUT_MS", value);
     EXPECT_EQ(expectStatus(Communicator::createThreads(1).status(), StatusCode::InvalidArgument, {"KOLO_TIMEOUT_MS"}),
               "");
