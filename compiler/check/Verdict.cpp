@@ -279,7 +279,8 @@ static std::optional<Verdict> checkByAllSizes(ProgramOp program, ArrayRef<int64_
   verdict.checkedOn = verdict.mesh;
   verdict.refutation = checkResources(program, mesh, options);
   verdict.allSizes = findAllSizes(program, mesh, options);
-  bool isCovered = llvm::any_of(verdict.allSizes, [&](const AllSizes &each) { return each.from <= mesh[each.dim]; });
+  bool isCovered =
+      llvm::any_of(verdict.allSizes, [&](const AllSizes &each) { return each.from && *each.from <= mesh[each.dim]; });
   std::variant<Code, CodeMistake> made = Code::create(program);
   auto *code = std::get_if<Code>(&made);
   if (!isCovered || !code || verdict.refutation)

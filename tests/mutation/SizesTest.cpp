@@ -133,6 +133,21 @@ TEST(ForAllSizes, NothingIsSaidOfShapesWithoutARule) {
   }
 }
 
+/// A proof for all sizes covers a large mesh. Nothing covers one where nothing was decided.
+TEST(ForAllSizes, LargeMeshesAreProvedByThemOrByThemselves) {
+  auto context = test::makeContext();
+  for (const auto &[algorithm, isCovered] : std::vector<std::pair<std::string, bool>>{
+           {"ringAllGather", true}, {"binomialGather", false}, {"recursiveDoublingAllReduce", false}}) {
+    mlir::OwningOpRef<mlir::ModuleOp> module = compileFor(*context, algorithm, {4}, 1);
+    CheckOptions options;
+    setBudget(options, 1 << 10);
+    options.sizes = CheckOptions::Sizes::AllOfFirst;
+    Verdict verdict = checkProgram(*module->getOps<ProgramOp>().begin(), {int64_t(1) << 20}, options);
+    EXPECT_EQ(verdict.isProved(), isCovered) << algorithm;
+    EXPECT_EQ(verdict.tooLarge.has_value(), !isCovered) << algorithm;
+  }
+}
+
 TEST(ForAllSizes, MutantsOfPipelinesThatAreProvedAreProvedOnEverySize) {
   Counts counts;
   for (const std::string &algorithm : {"ringAllReduce", "directAllToAll", "twoShotAllReduce"})
