@@ -53,7 +53,7 @@ static_assert(std::is_trivially_copyable_v<ProvedArrival>);
 constexpr int longestConnectMs = 30'000;
 
 template <size_t N> void copyText(std::string_view text, char (&to)[N]) {
-  std::copy_n(text.data(), std::min(text.size(), N - 1), to);
+  text.copy(to, N - 1);
 }
 
 Introduction introduce(int rank, int size, const Status &status) {
