@@ -107,6 +107,7 @@ Status Connection::send() {
     msghdr message = {};
     message.msg_iov = parts.data();
     message.msg_iovlen = numParts;
+    numSent.fetch_add(0, std::memory_order_release); // the answer may arrive before this is over: see receiveData
     ssize_t sent = sendmsg(socket.descriptor(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0 && errno == EINTR)
       continue;
@@ -169,6 +170,8 @@ Result<size_t> Connection::receiveSome(std::byte *memory, uint64_t mostBytes) {
 
 /// Receives data of the current put: first what is in the buffer, then straight into its destination.
 Status Connection::receiveData(uint64_t &budget) {
+  // What arrives may answer what was sent: all that came before that was sent comes before this is stored.
+  (void)numSent.load(std::memory_order_acquire);
   size_t buffered = static_cast<size_t>(std::min<uint64_t>(dataLeft, last - first));
   std::memcpy(destination, buffer.data() + first, buffered);
   first += buffered;
