@@ -52,9 +52,7 @@ static_assert(std::is_trivially_copyable_v<ProvedArrival>);
 /// A rank is in the exchange when it connects, so no peer computes meanwhile.
 constexpr int longestConnectMs = 30'000;
 
-template <size_t N> void copyText(std::string_view text, char (&to)[N]) {
-  text.copy(to, N - 1);
-}
+template <size_t N> void copyText(std::string_view text, char (&to)[N]) { text.copy(to, N - 1); }
 
 Introduction introduce(int rank, int size, const Status &status) {
   Introduction own;
