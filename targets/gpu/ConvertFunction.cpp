@@ -1,6 +1,6 @@
 // Moves between buffers of different codecs, as one function for all of them. The teams of a block take turns with the
-// granules of a range. A team decodes the sources one after the other into its room, combines them there, rounds each
-// sum as the fused chunk would store it, and encodes the result once for all destinations of one codec.
+// granules of a range. A team decodes the sources one after the other into its room, and combines them there. It rounds
+// each sum as the fused chunk would store it, and encodes the result once for all destinations of one codec.
 //
 // Nothing is contracted: the products of scales and codes are rounded before they are added.
 #include "targets/gpu/TeamCodec.h"

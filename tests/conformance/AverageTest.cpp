@@ -65,15 +65,8 @@ TEST_P(Averages, OfNarrowTypesAreRoundedOnceWhateverTheirSums) {
           choices.isInPlace = isInPlace;
           prepared.push_back(prepareLarge(choices, algorithm.collective(), row.mesh, ++seed));
         }
-    auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
-      Caller caller(communicator, algorithm.plugin(), mesh, seed);
-      if (std::string wrong = caller.allocate(prepared); !wrong.empty())
-        return wrong;
-      for (const PreparedCase &call : prepared)
-        if (std::string wrong = caller.call(call); !wrong.empty())
-          return wrong + " (" + call.choices.describe() + ")";
-      kolo::runtime::Status status = communicator.barrier();
-      return status.isOk() ? "" : status.message();
+    auto body = [&](kolo::runtime::Communicator &communicator) {
+      return Caller(communicator, algorithm.plugin(), mesh, seed).callAll(prepared);
     };
     EXPECT_EQ(kolo::test::runRanks(launch, mesh.numRanks(), {60000, 1}, body), "")
         << row.algorithm << ", KOLO_SEED=" << testSeed();

@@ -128,6 +128,17 @@ static Overlap overlapOf(const SimulatedCall &simulated, int64_t rank) {
   }
 }
 
+std::string Caller::callAll(llvm::ArrayRef<PreparedCase> cases) {
+  if (std::string wrong = allocate(cases); !wrong.empty())
+    return wrong;
+  for (const PreparedCase &each : cases)
+    if (std::string wrong = call(each); !wrong.empty())
+      return wrong + " (" + each.choices.describe() + ")";
+  // Nobody leaves, and takes its memory along, while others are still in a call.
+  runtime::Status status = communicator.barrier();
+  return status.isOk() ? "" : status.message();
+}
+
 std::string Caller::call(const PreparedCase &prepared) {
   const SimulatedCall &simulated = prepared.simulated;
   auto rank = int64_t(communicator.rank());

@@ -88,6 +88,8 @@ public:
   std::string allocate(llvm::ArrayRef<PreparedCase> cases);
   /// Makes the call and looks at every byte. Says what went wrong, or nothing.
   std::string call(const PreparedCase &prepared);
+  /// Makes these calls one after the other, and waits for all ranks. Says what went wrong, or nothing.
+  std::string callAll(llvm::ArrayRef<PreparedCase> cases);
 
 private:
   struct Region {

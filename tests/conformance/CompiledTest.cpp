@@ -68,16 +68,8 @@ private:
       prepared.push_back(prepare(choices, algorithm.collective(), setup.mesh, random()));
     kolo::runtime::Mesh named = namedMesh(definition, setup.mesh);
     uint64_t seed = random();
-    auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
-      Caller caller(communicator, algorithm.plugin(), named, seed);
-      if (std::string wrong = caller.allocate(prepared); !wrong.empty())
-        return wrong;
-      for (const PreparedCase &call : prepared)
-        if (std::string wrong = caller.call(call); !wrong.empty())
-          return wrong + " (" + call.choices.describe() + ")";
-      // Nobody leaves, and takes its memory along, while others are still in a call.
-      kolo::runtime::Status status = communicator.barrier();
-      return status.isOk() ? "" : status.message();
+    auto body = [&](kolo::runtime::Communicator &communicator) {
+      return Caller(communicator, algorithm.plugin(), named, seed).callAll(prepared);
     };
     EXPECT_EQ(kolo::test::runRanks(setup.launch, named.numRanks(), {timeoutMs, setup.lanes}, body), "")
         << definition.name << ", mesh " << kolo::test::textOf(setup.mesh) << ", KOLO_SEED=" << testSeed();

@@ -1,6 +1,6 @@
 /* MPI programs that know nothing of Kolo: `cases CASE`. Each checks its results, or prints them for a comparison with
  * the same program under the MPI library alone. */
-#include <mpi.h>
+#include "checks.h"
 
 #include <dirent.h>
 #include <stdint.h>
@@ -8,18 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static int rank, size;
-
-static void fail(const char *what) {
-  printf("rank %d: wrong: %s\n", rank, what);
-  fflush(stdout);
-  MPI_Abort(MPI_COMM_WORLD, 7);
-}
-static void check(int holds, const char *what) {
-  if (!holds)
-    fail(what);
-}
 
 /* Enough collectives for a door to connect the ranks. */
 static void warmUp(MPI_Comm comm) {
@@ -416,20 +404,10 @@ static void speed(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct {
-    const char *name;
-    void (*run)(void);
-  } cases[] = {
+  const struct Case cases[] = {
       {"deadlock", deadlock},     {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
       {"random", randomCalls},    {"forwarded", forwarded}, {"counts", counts},    {"death", death},
       {"allocated", allocated},   {"alike", alike},         {"speed", speed},      {"named", named},
       {"named-apart", namedApart}};
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
-    if (argc > 1 && strcmp(argv[1], cases[i].name) == 0)
-      cases[i].run();
-  MPI_Finalize();
-  return 0;
+  return runCase(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

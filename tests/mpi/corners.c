@@ -1,19 +1,9 @@
 /* MPI programs at the edges of what a door may do: `corners CASE`. Each checks its results. */
-#include <mpi.h>
+#include "checks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int rank, size;
-
-static void check(int holds, const char *what) {
-  if (holds)
-    return;
-  printf("rank %d: wrong: %s\n", rank, what);
-  fflush(stdout);
-  MPI_Abort(MPI_COMM_WORLD, 7);
-}
 
 static void sums(MPI_Comm comm, int times) {
   int members = 0, one = 1;

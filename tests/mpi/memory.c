@@ -1,22 +1,12 @@
 /* MPI_Alloc_mem, and what communicators take: `memory CASE`. Each checks itself; PMPI_Alloc_mem is the MPI library's
  * own. */
-#include <mpi.h>
+#include "checks.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-
-static int rank, size;
-
-static void check(int holds, const char *what) {
-  if (holds)
-    return;
-  printf("rank %d: wrong: %s\n", rank, what);
-  fflush(stdout);
-  MPI_Abort(MPI_COMM_WORLD, 7);
-}
 
 static void *allocate(size_t bytes) {
   void *memory = NULL;
@@ -197,17 +187,7 @@ static void speed(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct {
-    const char *name;
-    void (*run)(void);
-  } cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window},
-               {"speed", speed},   {"limits", limits}, {"many", many}};
-  MPI_Init(&argc, &argv);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); ++i)
-    if (argc > 1 && strcmp(argv[1], cases[i].name) == 0)
-      cases[i].run();
-  MPI_Finalize();
-  return 0;
+  const struct Case cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window},
+                               {"speed", speed},   {"limits", limits}, {"many", many}};
+  return runCase(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -295,7 +295,7 @@ static void addUncovered(Runs<Puts> &uncovered, const Affine &target, const Puts
 }
 
 bool SizeRun::move(MoveInterface op, int64_t orbit) {
-  bool isPut = isa<PutOp>(op), isReduce = isa<ChannelReduceOp>(op);
+  const bool isReduce = isa<ChannelReduceOp>(op);
   std::optional<Peer> sourceOwner = peerOf(op.getSourceRank(), orbit),
                       destinationOwner = peerOf(op.getDestinationRank(), orbit);
   if (!sourceOwner || !destinationOwner || hasFailed())
@@ -403,7 +403,7 @@ bool SizeRun::move(MoveInterface op, int64_t orbit) {
     }
     normalise(runs);
   }
-  return !hasFailed() || isPut;
+  return !hasFailed();
 }
 
 bool SizeRun::divide(DivideOp op, int64_t orbit) {

@@ -3,8 +3,6 @@
 #include "compiler/check/sizes/SizeRun.h"
 #include "compiler/SourceLine.h"
 
-#include "mlir/Dialect/Arith/IR/Arith.h"
-
 using namespace mlir;
 
 namespace kolo::sizes {
@@ -198,26 +196,37 @@ bool SizeRun::runLoop(scf::ForOp loop, const Mask &mask) {
   growingLoop = loop;
   beforeLoop = state.knowledge; // shared
   familyOf.clear();
-  bool isDone = false;
-  const State before = state;
-  std::optional<std::string> reason;
-  for (std::optional<Knowledge::View> side :
-       {std::optional<Knowledge::View>(), std::optional(Knowledge::FromNext), std::optional(Knowledge::FromBefore)}) {
-    if (isDone)
-      break;
-    if (hasFailed() && !reason)
-      reason = decisions.reason;
-    decisions.reason.reset();
-    state = before;
-    familyOf.clear();
-    forgottenSide = side;
-    isDone = runGrowingLoop(loop, mask, growing->first, growing->second);
-  }
-  forgottenSide.reset();
-  if (!isDone && reason)
-    decisions.reason = reason;
+  const bool isDone = runGrowingLoopSomehow(loop, mask, growing->first, growing->second);
   growingLoop = {};
   familyOf.clear();
+  return isDone;
+}
+
+/// With all that ranks know, or without news from one side. If nothing helps, the reason is that of the first attempt.
+bool SizeRun::runGrowingLoopSomehow(scf::ForOp loop, const Mask &mask, int64_t first, int64_t last) {
+  const State before = state;
+  const size_t depth = iterations.size();
+  std::optional<std::string> reason;
+  bool isDone = false, wasLocated = false;
+  constexpr std::optional<Knowledge::View> sides[] = {std::nullopt, Knowledge::FromNext, Knowledge::FromBefore};
+  for (size_t i = 0; i < std::size(sides) && !isDone; ++i) {
+    state = before;
+    iterations.resize(depth);
+    familyOf.clear();
+    decisions.reason.reset();
+    isLocated = false;
+    forgottenSide = sides[i];
+    isDone = runGrowingLoop(loop, mask, first, last);
+    if (!isDone && i == 0) {
+      reason = decisions.reason;
+      wasLocated = isLocated;
+    }
+  }
+  forgottenSide.reset();
+  if (!isDone) {
+    decisions.reason = reason;
+    isLocated = wasLocated;
+  }
   return isDone;
 }
 

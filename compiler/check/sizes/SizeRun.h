@@ -72,6 +72,7 @@ private:
   bool runBranch(mlir::scf::IfOp branch, const Mask &mask);
   bool runLoop(mlir::scf::ForOp loop, const Mask &mask);
   bool runFixedLoop(mlir::scf::ForOp loop, const Mask &mask);
+  bool runGrowingLoopSomehow(mlir::scf::ForOp loop, const Mask &mask, int64_t first, int64_t last);
   bool runGrowingLoop(mlir::scf::ForOp loop, const Mask &mask, int64_t first, int64_t last);
   bool runIteration(mlir::scf::ForOp loop, const Mask &mask, const Affine &iteration);
   bool runIterations(mlir::scf::ForOp loop, const Mask &mask, const Affine &first, int64_t number);
