@@ -5,9 +5,12 @@ using namespace mlir;
 
 namespace kolo {
 
-Terms::Detail VectorClockRun::detailOfTerms() const {
-  if (tracksOrder())
+/// Terms in full take a tree per chunk and rank. On many ranks that is done only if the origins of outputs differ.
+Terms::Detail VectorClockRun::detailOfTerms(int64_t mostRanksInFull) const {
+  if (tracer.numRanks() <= mostRanksInFull)
     return Terms::Detail::All;
+  if (options.followsCodecs && givesAllTheSame(tracer.program().program.getCollective().getKind()))
+    return Terms::Detail::Origins;
   return codecs.isAny() ? Terms::Detail::Losses : Terms::Detail::Nothing;
 }
 
@@ -32,11 +35,24 @@ const VectorClockRun::Cell &VectorClockRun::outputCell(int64_t rank, int64_t chu
   return cellOf(rank, outer, place, 0);
 }
 
+void VectorClockRun::decideBits() {
+  if (!givesAllTheSame(tracer.program().program.getCollective().getKind())) {
+    result.ranksAgreeBitwise = true;
+    return;
+  }
+  if (detail != Terms::Detail::Origins && detail != Terms::Detail::All)
+    return;
+  std::optional<OtherBits> other = findOtherBits();
+  result.needsFullTerms = other && detail == Terms::Detail::Origins;
+  if (result.needsFullTerms)
+    return;
+  result.ranksAgreeBitwise = !other;
+  result.otherBits = std::move(other);
+}
+
 /// Looks at the outputs that a collective gives to all ranks of a group.
 std::optional<OtherBits> VectorClockRun::findOtherBits() {
   CollectiveAttr collective = tracer.program().program.getCollective();
-  if (!givesAllTheSame(collective.getKind()))
-    return std::nullopt;
   uint32_t output = *tracer.bufferOf(BufferRole::Output);
   llvm::SmallVector<int64_t> others = llvm::to_vector(group.generators());
   llvm::append_range(others, group.representatives());

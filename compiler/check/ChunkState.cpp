@@ -19,7 +19,7 @@ std::optional<std::string> ChunkContent::combine(const ChunkContent &other) {
   if (inputChunk != other.inputChunk)
     return "combines " + describe() + " with " + other.describe();
   if (contributors.anyCommon(other.contributors))
-    return "counts a contribution twice: combines " + describe() + " with " + other.describe();
+    return "counts a contribution twice: combines " + describe() + " with " + other.describe() + sequential;
   contributors |= other.contributors;
   return std::nullopt;
 }
@@ -96,12 +96,8 @@ bool ChunkState::mayWrite(int64_t rank, Value buffer) const {
 
 std::string ChunkState::describe(Value buffer, int64_t chunk) const {
   const Layout &layout = layoutOf(buffer);
-  std::string text;
-  for (int64_t extent : llvm::reverse(layout.grid)) {
-    text = std::to_string(chunk % extent) + (text.empty() ? "" : ", ") + text;
-    chunk /= extent;
-  }
-  return (layout.isSlots ? "slot [" : "chunk [") + text + "] of '" + layout.name + "'";
+  return (layout.isSlots ? "slot [" + indicesOf(layout.grid, chunk) + "] of" : chunkOf(layout.grid, chunk)) + " '" +
+         layout.name + "'";
 }
 
 std::string ChunkState::describeCuts(Value bufferA, Value bufferB) const {

@@ -79,7 +79,7 @@ Contents::Id Contents::input(int64_t call, int64_t rank, int64_t chunk) {
       {int8_t(call), false, uint32_t(chunk), internRanks(RankSet::single(moves.rows, rank)), terms.input(rank)});
 }
 
-Contents::Id Contents::combine(Id a, Id b, Operation *op) {
+Contents::Id Contents::combine(Id a, Id b, Operation *op, const Terms::Origin &origin, uint32_t time) {
   if (isFull())
     return undefined;
   const Node left = nodeOf(a), right = nodeOf(b);
@@ -95,7 +95,7 @@ Contents::Id Contents::combine(Id a, Id b, Operation *op) {
       known->second = internRanks(std::move(*all));
   if (known->second == UINT32_MAX)
     return makeMistake("counts a contribution twice: combines " + describe(a) + " with " + describe(b), op);
-  return intern({left.call, false, left.chunk, known->second, terms.combine(left.term, right.term)});
+  return intern({left.call, false, left.chunk, known->second, terms.combine(left.term, right.term, origin, time)});
 }
 
 Contents::Id Contents::divide(Id a, Operation *op) {

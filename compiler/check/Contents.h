@@ -47,8 +47,9 @@ public:
   Id input(int64_t call, int64_t rank, int64_t chunk);
   /// What the same ranks contributed in the same way, of another input chunk.
   static Id ofChunk(Id content, int64_t chunk) { return Id(chunk) << 32 | uint32_t(content); }
-  /// A mistake when the two come from different input chunks or share a contribution. `op` combines them.
-  Id combine(Id a, Id b, mlir::Operation *op);
+  /// A mistake when the two come from different input chunks or share a contribution. `op` combines them, at a step
+  /// that Terms::combine asks for.
+  Id combine(Id a, Id b, mlir::Operation *op, const Terms::Origin &origin, uint32_t time);
   Id divide(Id a, mlir::Operation *op);
   /// The content, stored by the codec with this number.
   Id store(Id a, uint32_t codec, const Terms::Origin &origin, mlir::Operation *op);

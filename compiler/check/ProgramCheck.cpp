@@ -279,14 +279,25 @@ void ProgramCheck::follow(Verdict &verdict) {
     verdict.tooLarge = describe(*result.ended);
     result.wrongOutput.reset(); // what chunks hold was lost
   }
+  if (result.needsFullTerms)
+    followTerms(result, verdict);
   explain(result);
   if (refutation) // which holds, however the run would have gone on
     verdict.tooLarge.reset();
-  if (result.ranksAgreeBitwise) {
-    verdict.ranksAgreeBitwise = verdict.ranksAgreeBitwise.value_or(true) && *result.ranksAgreeBitwise;
-    verdict.bitsCheckedOn.assign(tracer.mesh().begin(), tracer.mesh().end());
-  }
+  verdict.addBits(result.ranksAgreeBitwise);
   verdict.add(result.losses, result.numEncodings);
+}
+
+/// Where the origins of outputs differ. An exact program is proved even if nothing is known of its bits.
+void ProgramCheck::followTerms(VectorClockResult &result, Verdict &verdict) {
+  const bool mustAgree = findCoded(tracer.program().program) != nullptr;
+  if (!mustAgree && tracer.numRanks() > mostRanksOfExactTerms)
+    return;
+  VectorClockResult inFull = VectorClockRun(tracer, *traced, options, /*mostRanksInFull=*/INT64_MAX).run();
+  if (!inFull.ended)
+    result = std::move(inFull);
+  else if (mustAgree)
+    verdict.tooLarge = "of whether ranks get the same bits (V11): " + describe(*inFull.ended);
 }
 
 bool ProgramCheck::isRefutedWithout(const llvm::SmallPtrSetImpl<Operation *> &ops) {

@@ -23,6 +23,7 @@ private:
   bool isTooLarge(Verdict &verdict);
   bool checkBalance();
   void follow(Verdict &verdict);
+  void followTerms(VectorClockResult &result, Verdict &verdict);
   std::string needsMoreSteps() const;
   std::string needsMoreMemory() const;
   std::string describe(const Tracer::End &end) const;

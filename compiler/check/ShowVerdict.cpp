@@ -85,12 +85,11 @@ static std::string noteOnBits(ProgramOp program, const Verdict &verdict) {
   if (!givesAllTheSame(program.getCollective().getKind()))
     return "every rank has an output of its own";
   if (!verdict.ranksAgreeBitwise)
-    return "the order of combinations is looked at for up to " + std::to_string(maxRanksForOrder) +
-           " ranks, and no mesh so small represents this one";
+    return "ranks combine for themselves, and their orders are compared on up to " +
+           std::to_string(mostRanksOfExactTerms) + " ranks";
   if (!*verdict.ranksAgreeBitwise)
     return "ranks combine in different orders, so floating-point sums may differ in the last bit";
-  bool isSmaller = !verdict.bitsCheckedOn.empty() && verdict.bitsCheckedOn != verdict.checkedOn;
-  return "on all ranks" + (isSmaller ? ", as on " + describeMesh(program, verdict.bitsCheckedOn) : "");
+  return "on all ranks";
 }
 
 static std::string noteOnRuns(ProgramOp program) {
@@ -118,7 +117,9 @@ std::string noteOn(ProgramOp program, const Verdict &verdict, Property property,
 std::string nameOfDim(ProgramOp program, size_t dim) { return cast<StringAttr>(program.getMesh()[dim]).str(); }
 
 std::string describeAllSizes(const AllSizes &allSizes) {
-  return allSizes.from ? "proved, from " + std::to_string(*allSizes.from) + " on" : "not decided: " + allSizes.whyNot;
+  if (!allSizes.from)
+    return "not decided: " + allSizes.whyNot;
+  return "proved, from " + std::to_string(*allSizes.from) + " on" + (allSizes.ranksAgreeBitwise ? "" : ", without V11");
 }
 
 static std::string shortNumber(double number) {
@@ -262,6 +263,7 @@ ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::option
   for (const AllSizes &each : verdict.allSizes)
     result["allSizes"].push_back({{"dim", nameOfDim(program, each.dim)},
                                   {"from", each.from ? ordered_json(*each.from) : ordered_json()},
+                                  {"sameBits", each.from ? ordered_json(each.ranksAgreeBitwise) : ordered_json()},
                                   {"whyNot", each.from ? ordered_json() : ordered_json(each.whyNot)}});
   result["synchronisation"] = counts ? toJson(*counts) : ordered_json();
   return result;

@@ -51,15 +51,25 @@ Terms::Id Terms::intern(Node node, llvm::function_ref<uint32_t()> makeLoss) {
 Terms::Id Terms::input(int64_t rank) {
   if (detail == Detail::Nothing)
     return 0;
-  return intern({inputKind, detail == Detail::All ? uint32_t(rank) : 0, 0, 0, nullptr}, [&] {
+  return intern({inputKind, tellsRanksApart() ? uint32_t(rank) : 0, 0, 0, nullptr}, [&] {
     return codecs.isAny() ? internLoss({1, 0, true, std::vector<int64_t>(codecs.codecs.size())}) : 0;
   });
 }
 
-Terms::Id Terms::combine(Id a, Id b) {
+Terms::Id Terms::place(const Origin &origin) {
+  return intern({originKind + origin.buffer, uint32_t(origin.rank), uint32_t(origin.chunk), 0, nullptr},
+                [] { return 0; });
+}
+
+Terms::Id Terms::combine(Id a, Id b, const Origin &origin, uint32_t time) {
   if (detail == Detail::Nothing)
     return 0;
-  return intern({combineKind, std::min(a, b), std::max(a, b), 0, nullptr}, [&] {
+  Node node{combineKind, std::min(a, b), std::max(a, b), 0, nullptr};
+  if (detail == Detail::Origins) {
+    node.a = place(origin);
+    node.b = time;
+  }
+  return intern(node, [&] {
     if (!codecs.isAny())
       return uint32_t(0);
     Loss sum = lossOf(a);
@@ -78,9 +88,8 @@ Terms::Id Terms::store(Id term, uint32_t number, const Origin &origin, Operation
   if (detail == Detail::Nothing || !codecs.isAny() || isWide(codec) || (number == 0 && lossOf(term).isOfCallType))
     return term;
   uint32_t drawn = UINT32_MAX;
-  if (codec.isStochastic() && detail == Detail::All)
-    drawn = intern({originKind + origin.buffer, uint32_t(origin.rank), uint32_t(origin.chunk), 0, nullptr},
-                   [] { return 0; });
+  if (codec.isStochastic() && tellsRanksApart())
+    drawn = place(origin);
   return intern({firstStoreKind + number, term, drawn, 0, op}, [&] {
     Loss loss = lossOf(term);
     loss.isOfCallType = number == 0;
@@ -91,7 +100,7 @@ Terms::Id Terms::store(Id term, uint32_t number, const Origin &origin, Operation
 }
 
 Terms::Id Terms::move(int64_t element, Id term, bool isBack) {
-  if (detail != Detail::All)
+  if (!tellsRanksApart())
     return term;
   Pair key{uint64_t(element) << 1 | uint64_t(isBack), term};
   if (auto found = moved.find(key); found != moved.end())
@@ -102,6 +111,8 @@ Terms::Id Terms::move(int64_t element, Id term, bool isBack) {
   };
   if (node.kind == inputKind) {
     node.a = moveRank(node.a);
+  } else if (node.kind == combineKind && detail == Detail::Origins) {
+    node.a = move(element, node.a, isBack);
   } else if (node.kind == combineKind) {
     uint32_t a = move(element, node.a, isBack), b = move(element, node.b, isBack);
     node.a = std::min(a, b);

@@ -31,23 +31,24 @@ struct Loss {
 
 class Terms {
 public:
-  /// What terms tell apart. Nothing: there is one term. Losses: values that lost alike are one term. All: what it says
-  /// above.
-  enum class Detail { Nothing, Losses, All };
+  /// What terms tell apart. Nothing: there is one term. Losses: values that lost alike are one term. Origins:
+  /// combinations by the step that made them, whatever it combined; so equal terms are equal bits, and others may be.
+  /// All: what it says above.
+  enum class Detail { Nothing, Losses, Origins, All };
   using Id = uint32_t;
 
   Terms(const RankGroup &group, const BufferCodecs &codecs, Detail detail);
 
   Id input(int64_t rank);
-  /// The combination of two, in f32 or in the call's type. Operands have no order: every reduction commutes bitwise,
-  /// NaNs and zeros included (ir/README.md, Reductions).
-  Id combine(Id a, Id b);
-  /// An element of a buffer, for stochastic codecs, which draw by where it is.
+  /// An element of a buffer: where a step combines, or where a stochastic codec draws.
   struct Origin {
     int64_t rank;
     uint32_t buffer;
     int64_t chunk;
   };
+  /// The combination of two, in f32 or in the call's type, by the step that this rank takes at `time`. Operands have no
+  /// order: every reduction commutes bitwise, NaNs and zeros included (ir/README.md, Reductions).
+  Id combine(Id a, Id b, const Origin &origin, uint32_t time);
   /// The term, stored by the codec with this number. `op` stores it.
   Id store(Id term, uint32_t codec, const Origin &origin, mlir::Operation *op);
   /// The same term after an element of the group, or its inverse, has moved all ranks.
@@ -62,13 +63,17 @@ private:
   static constexpr uint32_t inputKind = 0, combineKind = 1, firstStoreKind = 2, originKind = 1u << 31;
   struct Node {
     uint32_t kind; // a kind above; firstStoreKind + the number of a codec; originKind + the number of a buffer
-    uint32_t a, b; // input: a rank; store: a term and, if stochastic, a place; a place: rank and chunk
+    // input: a rank; combination: two terms, or a place and a time; store: a term and, if stochastic, a place; a place:
+    // rank and chunk
+    uint32_t a, b;
     uint32_t loss;
     mlir::Operation *op;
   };
   /// `makeLoss` gives the loss of a node that is new.
   Id intern(Node node, llvm::function_ref<uint32_t()> makeLoss);
   uint32_t internLoss(const Loss &loss);
+  Id place(const Origin &origin);
+  bool tellsRanksApart() const { return detail == Detail::Origins || detail == Detail::All; }
   using Pair = std::pair<uint64_t, uint64_t>;
 
   const RankGroup &group;

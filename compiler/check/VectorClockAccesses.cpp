@@ -41,7 +41,8 @@ void VectorClockRun::move(size_t orbit, const Event &event) {
     Contents::Id arrived =
         contents.moveBack(destinationOwner, leavesSlot(event) ? leaveSlot(event, content, chunk) : content);
     if (event.kind == EventKind::Reduce)
-      arrived = contents.combine(cell.content, arrived, tracer.program().ops[event.op].op);
+      arrived = contents.combine(cell.content, arrived, tracer.program().ops[event.op].op,
+                                 {rank, event.destination.buffer, chunk}, state.time);
     cell.content = arrived;
   }
   if (codecs.isAny())

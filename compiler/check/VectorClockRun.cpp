@@ -43,11 +43,12 @@ bool VectorClockRun::isTooLarge(const Tracer &tracer, const TracedGroup &traced,
          numWaits * numRanks * double(numCalls(tracer)) > double(options.maxWork);
 }
 
-VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options)
+VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options,
+                               int64_t mostRanksInFull)
     : tracer(tracer), traced(traced), group(traced.group), options(options), calls(numCalls(tracer)),
-      moves(group, tracer.mesh()), codecs(tracer.program(), options.followsCodecs), chunkRuns(tracer, traced, codecs),
-      contents(group, moves, tracer.bufferOf(BufferRole::Input).value_or(0), codecs, detailOfTerms(),
-               options.maxChunkBytes()) {
+      moves(group, tracer.mesh()), codecs(tracer.program(), options.followsCodecs),
+      detail(detailOfTerms(mostRanksInFull)), chunkRuns(tracer, traced, codecs),
+      contents(group, moves, tracer.bufferOf(BufferRole::Input).value_or(0), codecs, detail, options.maxChunkBytes()) {
   uint64_t mostTicks = 0, mostSteps = 0;
   for (const Trace &trace : traced.traces) {
     mostTicks = std::max(mostTicks, trace.numTicks + 2);
@@ -82,10 +83,7 @@ VectorClockResult VectorClockRun::run() {
   if (hasLostPackets) // the lost packets' conflict explains the wait
     result.blocked.clear();
   if (result.blocked.empty() && result.conflicts.empty() && !result.ended && !result.wrongOutput) {
-    if (tracksOrder()) {
-      result.otherBits = findOtherBits();
-      result.ranksAgreeBitwise = !result.otherBits;
-    }
+    decideBits();
     findLosses();
   }
   result.share = shareOfLimits();

@@ -64,9 +64,10 @@ struct VectorClockResult {
   std::vector<Blocked> blocked;
   std::vector<Conflict> conflicts; // one per pair of ops
   std::optional<WrongOutput> wrongOutput;
-  std::optional<bool> ranksAgreeBitwise; // nothing: see Verdict
+  std::optional<bool> ranksAgreeBitwise; // nothing: not decided
+  bool needsFullTerms = false;           // to decide that: the origins of outputs differ
   double share = 0;                      // of the limits of time and memory, that the run took
-  std::optional<OtherBits> otherBits;    // if they do not
+  std::optional<OtherBits> otherBits;    // if ranks do not agree
   std::vector<OutputLoss> losses;        // as of Verdict
   int64_t numEncodings = 0;              // as of Verdict
 };
@@ -75,7 +76,9 @@ class VectorClockRun {
 public:
   /// Whether plain clocks of all ranks and the chunks take more than the options allow: see prefersSmallMeshes.
   static bool isTooLarge(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
-  VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options);
+  /// Beyond `mostRanksInFull` ranks, terms tell origins apart: see Terms.
+  VectorClockRun(const Tracer &tracer, const TracedGroup &traced, const CheckOptions &options,
+                 int64_t mostRanksInFull = 64);
   ~VectorClockRun();
   VectorClockResult run();
 
@@ -222,11 +225,10 @@ private:
   Contents::Id leaveSlot(const Event &event, Contents::Id content, int64_t chunk);
   void checkOverlap(size_t orbit, const Event &event);
   void checkOutput(size_t orbit, int64_t call);
-  /// How contributions were combined takes a tree per chunk, so it is followed on few ranks only.
-  bool tracksOrder() const { return tracer.numRanks() <= maxRanksForOrder; }
-  Terms::Detail detailOfTerms() const;
+  Terms::Detail detailOfTerms(int64_t mostRanksInFull) const;
   void convert(const Event &event, int64_t sourceOwner, int64_t destinationOwner);
   const Cell &outputCell(int64_t rank, int64_t chunk);
+  void decideBits();
   std::optional<OtherBits> findOtherBits();
   OtherBits describeOtherBits(int64_t rank, int64_t base, int64_t chunk);
   void findLosses();
@@ -241,6 +243,7 @@ private:
   int64_t currentCall = 0; // that the step at hand belongs to
   GroupMoves moves;
   const BufferCodecs codecs;
+  const Terms::Detail detail;
   const ChunkRuns chunkRuns;
   Contents contents;
   std::vector<RankState> states;  // by orbit

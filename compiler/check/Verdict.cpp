@@ -169,36 +169,6 @@ SmallVector<bool> findShrinkable(ProgramOp program, ArrayRef<int64_t> mesh) {
   return mayShrink;
 }
 
-/// On a smaller mesh, where the one that was checked has too many ranks to follow the order of combinations. With
-/// codecs, a program is not proved without an answer.
-void checkBits(Code &code, ArrayRef<bool> mayShrink, const CheckOptions &options, Verdict &verdict) {
-  bool isWanted = options.followsCodecs && verdict.isProved() && !verdict.ranksAgreeBitwise &&
-                  givesAllTheSame(code.program.getCollective().getKind());
-  SmallVector<int64_t> smaller(verdict.checkedOn.begin(), verdict.checkedOn.end());
-  auto isTooLarge = [&] {
-    return std::accumulate(smaller.begin(), smaller.end(), int64_t(1), std::multiplies<>()) > maxRanksForOrder;
-  };
-  if (!isWanted)
-    return;
-  bool isSmallEnough = true;
-  while (isSmallEnough && isTooLarge())
-    isSmallEnough = shrinkMesh(smaller, mayShrink);
-  bool mustAgree = findCoded(code.program) != nullptr;
-  if (!isSmallEnough) {
-    if (mustAgree)
-      verdict.tooLarge = "whether ranks get the same bits (V11) is followed on up to " +
-                         std::to_string(maxRanksForOrder) + " ranks, and no mesh so small is of its kind";
-    return;
-  }
-  Verdict onSmaller;
-  checkMesh(code, smaller, options, onSmaller);
-  verdict.refutation = std::move(onSmaller.refutation);
-  if (mustAgree)
-    verdict.tooLarge = std::move(onSmaller.tooLarge);
-  verdict.ranksAgreeBitwise = onSmaller.ranksAgreeBitwise;
-  verdict.bitsCheckedOn = std::move(onSmaller.bitsCheckedOn);
-}
-
 } // namespace
 
 /// The largest of each codec.
@@ -211,6 +181,13 @@ void Verdict::add(ArrayRef<OutputLoss> more, int64_t encodings) {
     else
       known->factor = std::max(known->factor, loss.factor);
   }
+}
+
+void Verdict::addBits(std::optional<bool> agree) {
+  if (ranksAgreeBitwise == false || agree == false)
+    ranksAgreeBitwise = false;
+  else if (!agree)
+    ranksAgreeBitwise.reset();
 }
 
 /// With `few` as ProgramCheck has it.
@@ -242,7 +219,6 @@ static Verdict checkSlices(ProgramOp program, ArrayRef<int64_t> mesh, const Chec
     while (verdict.tooLarge && shrinkMesh(verdict.checkedOn, mayShrink));
   else
     verdict = MeshChoice(mesh, mayShrink, options, checkOn).run();
-  checkBits(std::get<Code>(made), mayShrink, options, verdict);
   return verdict;
 }
 
@@ -279,13 +255,13 @@ static std::optional<Verdict> checkByAllSizes(ProgramOp program, ArrayRef<int64_
   verdict.checkedOn = verdict.mesh;
   verdict.refutation = checkResources(program, mesh, options);
   verdict.allSizes = findAllSizes(program, mesh, options);
-  bool isCovered =
-      llvm::any_of(verdict.allSizes, [&](const AllSizes &each) { return each.from && *each.from <= mesh[each.dim]; });
-  std::variant<Code, CodeMistake> made = Code::create(program);
-  auto *code = std::get_if<Code>(&made);
-  if (!isCovered || !code || verdict.refutation)
+  auto covers = [&](const AllSizes &each) { return each.from && *each.from <= mesh[each.dim]; };
+  if (verdict.refutation || llvm::none_of(verdict.allSizes, covers))
     return std::nullopt;
-  checkBits(*code, findShrinkable(program, mesh), options, verdict);
+  verdict.ranksAgreeBitwise.reset();
+  for (const AllSizes &each : verdict.allSizes)
+    if (covers(each) && each.ranksAgreeBitwise)
+      verdict.ranksAgreeBitwise = true;
   return verdict;
 }
 

@@ -137,8 +137,9 @@ struct Refutation {
   std::vector<Step> steps = {};
 };
 
-inline constexpr int64_t maxRanksForOrder = 64;
 inline constexpr int64_t mostRanksOneByOne = 4096;
+/// On which the checker compares the orders in which an exact program combines, if ranks combine for themselves.
+inline constexpr int64_t mostRanksOfExactTerms = 1024;
 
 /// Whether a collective gives all ranks of a group the same output.
 inline bool givesAllTheSame(CollectiveKind kind) {
@@ -155,8 +156,9 @@ struct OutputLoss {
 /// What is known of a program on meshes that differ from one mesh in the size of one dimension.
 struct AllSizes {
   size_t dim;
-  std::optional<int64_t> from; // it is proved for this size and for all larger ones; nothing: not decided
-  std::string whyNot;          // then
+  std::optional<int64_t> from;    // it is proved for this size and for all larger ones; nothing: not decided
+  std::string whyNot;             // then
+  bool ranksAgreeBitwise = false; // V11 is part of the proof
 };
 
 /// The answer about one program on one mesh. It covers all roots, and calls in place if the program says that they may
@@ -169,12 +171,11 @@ struct Verdict {
   std::optional<int64_t> slicesChecked; // of a pipeline that is proved for any larger number; nothing: all slices were
   bool slicesDiffer = false;            // few slices do not stand for all: nothing is decided then
   std::vector<AllSizes> allSizes;       // of a proved program, by dimension, if the options ask for that
-  /// Whether ranks that get the same output get the same bits: of an exact program, whether they combine contributions
-  /// in the same order. Beyond `maxRanksForOrder` ranks, where the checker does not follow the order, a smaller mesh
-  /// decides; nothing if there is none.
-  std::optional<bool> ranksAgreeBitwise;
-  double share = 0;                   // of the limits: what the check of `checkedOn` took
-  std::vector<int64_t> bitsCheckedOn; // the mesh that decided
+  /// Of a proved program: whether ranks that get the same output get the same bits, so that each value has one origin,
+  /// or was combined in the same order everywhere. Nothing: not decided, which happens to exact programs on more than
+  /// `mostRanksOfExactTerms` ranks.
+  std::optional<bool> ranksAgreeBitwise = true;
+  double share = 0; // of the limits: what the check of `checkedOn` took
   /// The same, over all outputs. Codecs that lose nothing, and those that no output came through, are left out.
   std::vector<OutputLoss> losses;
   int64_t numEncodings = 0; // that lose something, on the longest path from an input to an output
@@ -183,6 +184,7 @@ struct Verdict {
   /// What holds on another mesh says nothing of this one.
   bool isRepresented() const { return checkedOn != mesh; }
   void add(llvm::ArrayRef<OutputLoss> more, int64_t encodings); // of another run
+  void addBits(std::optional<bool> agree);                      // of another run
 };
 
 /// Signals and waits of one rank in one invocation: of the rank with the most waits.

@@ -59,14 +59,23 @@ class Guesses(ProofTest):
 class Meshes(ProofTest):
     """The mesh asked for decides, not a smaller one of its kind."""
 
-    def test_bits_of_more_ranks_than_can_be_followed_are_not_proved_with_codecs(self):
+    def test_bits_that_differ_are_refuted_on_any_number_of_ranks(self):
         self.copy("roundedRing.cpp")
-        refuted = self.kolo("compile", "roundedRing.cpp", "--program", "eight", "--mesh", "rank=8")
-        self.assertEqual(refuted.code, 1)
-        self.assertIn("(V11: same bits; mesh rank=8)", refuted.err)
-        self.refuses(1, "compile", "roundedRing.cpp", "--program", "large", "--mesh", "rank=128",
-                     says=["whether ranks get the same bits (V11) is followed on up to 64 ranks"])
-        self.assertFalse(os.path.exists(self.file("roundedRing.so")))
+        for program, ranks in (("eight", 8), ("large", 128), ("late", 128)):
+            refuted = self.kolo("compile", "roundedRing.cpp", "--program", program, "--mesh", f"rank={ranks}")
+            self.assertEqual(refuted.code, 1)
+            self.assertIn(f"(V11: same bits; mesh rank={ranks})", refuted.err)
+            self.assertFalse(os.path.exists(self.file("roundedRing.so")))
+        self.proves("roundedRing.cpp", "--program", "late", "--mesh", "rank=100")
+
+    def test_bits_of_ranks_that_combine_for_themselves(self):
+        """Their orders are compared on up to 1,024 ranks. An exact program is proved without an answer."""
+        for ranks, state in (("65", "no"), ("1024", "no"), ("1025", "not decided")):
+            [found] = json.loads(self.succeeds("check", "oneShotAllReduce", "--mesh", "rank=" + ranks, "--json"))
+            states = {number: each["state"] for number, each in found["properties"].items()}
+            self.assertEqual((states.pop("V11"), set(states.values())), (state, {"proved"}), ranks)
+            self.assertEqual(found["allSizes"], [{"dim": "rank", "from": 1, "sameBits": False, "whyNot": None}])
+        self.proves("orderedAllReduce", "--mesh", "rank=128")
 
     def test_a_program_that_is_right_on_small_meshes_alone(self):
         self.copy("rings.cpp")
@@ -81,10 +90,7 @@ class Meshes(ProofTest):
         self.assertEqual(self.listing(), ["rings.cpp"])
 
     def test_a_mesh_that_no_smaller_one_can_stand_for(self):
-        """The bits of more than 64 ranks are not looked at (V11)."""
-        [found] = json.loads(self.succeeds("check", self.copy("rings.cpp"), "--program", "tabled", "--mesh", "rank=128", "--json"))
-        states = {number: each["state"] for number, each in found["properties"].items()}
-        self.assertEqual((found["checkedOn"], states.pop("V11"), set(states.values())), ("rank=128", "not decided", {"proved"}))
+        self.proves(self.copy("rings.cpp"), "--program", "tabled", "--mesh", "rank=128")
         self.succeeds("compile", "rings.cpp", "--program", "tabled", "--mesh", "rank=128")
         self.assertProvedThemselves("rings.so", self.programs("rings.so"))
 

@@ -1,6 +1,5 @@
-/* What the programs `NAME CASE` share: a check that ends the job, and the choice of the case. Include it once. */
-#ifndef KOLO_TESTS_MPI_CHECKS_H
-#define KOLO_TESTS_MPI_CHECKS_H
+/* What the programs `NAME CASE` share: a check that ends the job, and the choice of the case. */
+#pragma once
 
 #include <mpi.h>
 
@@ -33,5 +32,3 @@ static inline int runCase(int argc, char **argv, const struct Case *cases, size_
   MPI_Finalize();
   return 0;
 }
-
-#endif

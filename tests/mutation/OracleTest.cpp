@@ -63,7 +63,7 @@ bool hasLongRuns(const Tracer &tracer, const TracedGroup &traced) {
 }
 
 struct Tally {
-  int64_t numRuns = 0, numProved = 0, numSymmetric = 0, numWithLongRuns = 0;
+  int64_t numRuns = 0, numProved = 0, numSymmetric = 0, numWithLongRuns = 0, numAgreeingByOrigin = 0;
 };
 
 /// One root, in place or not.
@@ -85,6 +85,13 @@ void compareCall(Code &code, const Sizes &mesh, int64_t root, bool isInPlace, co
                                                << describe(plain);
   if (answerOf(result) == "proved") // mistakes are no sums that were made in some order
     EXPECT_EQ(result.ranksAgreeBitwise, plain.ranksAgreeBitwise);
+  VectorClockResult byOrigin = VectorClockRun(tracer, *traced, options, /*mostRanksInFull=*/0).run();
+  EXPECT_EQ(answerOf(byOrigin), answerOf(result));
+  if (byOrigin.ranksAgreeBitwise) { // where origins decide, they say nothing but that ranks agree
+    EXPECT_TRUE(*byOrigin.ranksAgreeBitwise);
+    EXPECT_EQ(result.ranksAgreeBitwise, true);
+    ++tally.numAgreeingByOrigin;
+  }
   ++tally.numRuns;
   tally.numProved += answerOf(result) == "proved";
   tally.numSymmetric += !traced->group.isTrivial();
@@ -180,7 +187,7 @@ static Tally compareRandom(MakeProgram make, int numPrograms, int seed) {
       compare(*module->getOps<ProgramOp>().begin(), made.mesh, i % 2 ? "shared" : "network:nics=4", tally);
   }
   std::cout << tally.numRuns << " runs, " << tally.numProved << " proved, " << tally.numSymmetric << " symmetric, "
-            << tally.numWithLongRuns << " with runs of chunks\n";
+            << tally.numWithLongRuns << " with runs of chunks, " << tally.numAgreeingByOrigin << " agree by origin\n";
   EXPECT_GT(tally.numRuns, numPrograms / 2);
   EXPECT_GT(tally.numProved, 0);
   return tally;
@@ -189,6 +196,7 @@ static Tally compareRandom(MakeProgram make, int numPrograms, int seed) {
 TEST_P(OracleAndRandomPrograms, HaveOneVerdict) {
   Tally tally = compareRandom(randomProgram, 1000, GetParam());
   EXPECT_GT(tally.numSymmetric, tally.numRuns / 4);
+  EXPECT_GT(tally.numAgreeingByOrigin, 0);
 }
 
 TEST_P(OracleAndRandomPrograms, OfManyChunksHaveOneVerdict) {

@@ -61,6 +61,7 @@ void compare(ProgramOp program, const Sizes &mesh, size_t dim, const std::string
     Verdict verdict = checkProgram(program, larger, options);
     ASSERT_TRUE(verdict.isProved()) << what << " on " << textOf(larger) << ": "
                                     << (verdict.refutation ? verdict.refutation->message : *verdict.tooLarge);
+    ASSERT_TRUE(!all.ranksAgreeBitwise || verdict.ranksAgreeBitwise == true) << what << " on " << textOf(larger);
   }
 }
 
@@ -113,6 +114,7 @@ TEST(ForAllSizes, RingsAllPairsRailsTwoLevelsAndPipelinesAreProved) {
     ASSERT_TRUE(module) << each.algorithm;
     AllSizes all = proveFor(*module->getOps<ProgramOp>().begin(), each.mesh, each.dim);
     EXPECT_LE(all.from.value_or(100), 5) << each.algorithm << " on " << textOf(each.mesh) << ": " << all.whyNot;
+    EXPECT_EQ(all.ranksAgreeBitwise, each.algorithm != "oneShotAllReduce") << each.algorithm;
   }
 }
 

@@ -234,6 +234,8 @@ Content SizeRun::moved(Content content, const Affine &by) const {
   for (Contribution &each : content.contributions)
     if (each.number != Affine::n())
       each.first = (each.first + by).modSize();
+  if (content.origin.orbit >= 0)
+    content.origin.rank = (content.origin.rank + by).modSize();
   return content;
 }
 
@@ -263,6 +265,16 @@ bool SizeRun::combine(Content &content, const Content &other, const Affine &begi
     if (number == Affine::n())
       known->first = 0;
   }
+  return true;
+}
+
+bool SizeRun::setOrigin(Content &content, const Epoch &writing, size_t cell, bool isAll) {
+  if (!setting.followsBits)
+    return true;
+  // The chunks of one cell that a step combines onto are told apart by what they hold.
+  if (isAll && content.place.place == 0)
+    return fail("a step combines several chunks of the same contributions");
+  content.origin = {writing.orbit, writing.rank, state.now, int64_t(cell)};
   return true;
 }
 
@@ -366,8 +378,8 @@ bool SizeRun::move(MoveInterface op, int64_t orbit) {
     normalise(runs);
   }
   for (const auto &[indices, taken] : llvm::zip_equal(destinations, read)) {
-    Runs<Cell> &runs =
-        state.cells[size_t(destinationOwner->orbit)][cellNumber(destination->buffer, indices, *part)].change();
+    const size_t cell = cellNumber(destination->buffer, indices, *part);
+    Runs<Cell> &runs = state.cells[size_t(destinationOwner->orbit)][cell].change();
     if (!access(orbit, *destinationOwner, runs, begin, end, true, writing))
       return false;
     Runs<Cell> arrived = taken;
@@ -395,7 +407,8 @@ bool SizeRun::move(MoveInterface op, int64_t orbit) {
       if (from.isSlots && !mayLeaveSlot(content, to, indices, isAll ? Affine::k() : begin))
         return false;
       if (isReduce) {
-        if (!combine(run.value.content, content, run.begin, run.end))
+        if (!combine(run.value.content, content, run.begin, run.end) ||
+            !setOrigin(run.value.content, writing, cell, isAll))
           return false;
       } else {
         run.value.content = content;

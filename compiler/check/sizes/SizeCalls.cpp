@@ -327,6 +327,7 @@ bool SizeRun::endCall(int64_t call) {
           continue;
         Cell held = run.value, expected = run.value;
         expected.content = *wanted;
+        expected.content.origin = held.content.origin;
         for (Contribution &each : held.content.contributions)
           if (each.number == Affine::n()) // the whole circle, wherever it begins
             each.first = 0;
@@ -337,7 +338,41 @@ bool SizeRun::endCall(int64_t call) {
       }
       normalise(runs);
     }
-  return !hasFailed();
+  return !hasFailed() && (!setting.followsBits || checkBits());
+}
+
+/// Whether the outputs of the ranks of a group have one origin, chunk by chunk. They are what the collective asks for.
+bool SizeRun::checkBits() {
+  const bool isAlong = isInGroup(setting.dim);
+  if (isAlong && !(buffers[*output].grownDim && buffers[*output].isMoved))
+    return fail("every rank along the dimension combines for itself");
+  std::map<std::pair<SmallVector<int64_t, 4>, size_t>, Flat> known; // by the group's other coordinates and the chunk
+  for (int64_t orbit = 0; orbit < numOrbits; ++orbit) {
+    SmallVector<int64_t, 4> group(coordinates[size_t(orbit)]);
+    for (size_t meshDim = 0; meshDim < group.size(); ++meshDim)
+      if (meshDim == setting.dim || isInGroup(meshDim))
+        group[meshDim] = 0;
+    for (auto [number, chunk] : llvm::enumerate(chunksOfCaller(*output, orbit))) {
+      Runs<Origin> origins;
+      for (const Run<Cell> &run : *state.cells[size_t(orbit)][chunk.cell]) {
+        Origin origin = run.isPoint() ? withPlaces(run.value, run.begin).content.origin : run.value.content.origin;
+        if (isAlong) // as the chunk sees it, which all ranks of the orbit have
+          origin.rank = origin.rank - (run.isPoint() ? run.begin : Affine::k());
+        origins.push_back({run.begin, run.end, origin});
+      }
+      if (isAlong) {
+        Flat first = flatten(origins.front().value);
+        for (const Run<Origin> &run : origins)
+          if (flatten(run.value) != first || run.value.rank.place != 0 || run.value.time.place != 0)
+            return fail("ranks along the dimension hold results that were combined at different places");
+        origins = {{0, 1, origins.front().value}};
+      }
+      auto [entry, isNew] = known.try_emplace({group, number}, flatten(origins));
+      if (!isNew && entry->second != flatten(origins))
+        return fail("ranks hold results that were combined at different places");
+    }
+  }
+  return true;
 }
 
 } // namespace kolo::sizes

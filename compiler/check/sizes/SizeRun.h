@@ -16,6 +16,7 @@ struct Setting {
   int64_t least;                // size that the run covers, and all larger ones
   int64_t period, rest;         // of all sizes from there on, those that have this remainder modulo the period
   bool isInPlace;
+  bool followsBits; // ask also that ranks that get the same output get the same bits: one origin of each value
   const Transport &transport;
   const SlicePipeline *few; // of a pipeline that has few slices, which stand for more; else null
 };
@@ -136,7 +137,10 @@ private:
 
   Content moved(Content content, const Affine &by) const;
   bool combine(Content &content, const Content &other, const Affine &begin, const Affine &end);
+  /// Notes that this step has made the content, at a cell of this place relative to the actor.
+  bool setOrigin(Content &content, const Epoch &writing, size_t cell, bool isAll);
   bool mayLeaveSlot(const Content &content, const Buffer &buffer, llvm::ArrayRef<int64_t> indices, const Affine &place);
+  bool checkBits();
   std::optional<Content> wantedContent(llvm::ArrayRef<int64_t> indices, int64_t orbit, int64_t call);
   std::vector<Contribution> wholeGroup(int64_t orbit) const;
   bool isInGroup(size_t meshDim) const;

@@ -11,7 +11,8 @@ bool mayDifferInLastBits(ProgramOp program, llvm::ArrayRef<int64_t> mesh) {
   CheckOptions options;
   setBudget(options, budget);
   options.wantSteps = false;
-  return !checkProgram(program, mesh, options).ranksAgreeBitwise.value_or(true);
+  const Verdict verdict = checkProgram(program, mesh, options);
+  return !verdict.isProved() || !verdict.ranksAgreeBitwise.value_or(false);
 }
 
 } // namespace kolo::tools

@@ -5,7 +5,7 @@
 
 namespace kolo::tools {
 
-/// By the checker's verdict V11 on a mesh of the program. False also where it does not decide, and for collectives that
+/// By the checker's verdict V11 on a mesh of the program. True also where it does not decide. False for collectives that
 /// do not give all ranks the same result.
 bool mayDifferInLastBits(ProgramOp program, llvm::ArrayRef<int64_t> mesh);
 

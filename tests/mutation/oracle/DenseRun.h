@@ -116,7 +116,7 @@ private:
   void checkOverlap(size_t orbit, const Event &event);
   void checkOutput(size_t orbit, int64_t call);
   /// The order in which contributions were combined takes a tree per chunk, so it is followed on few ranks only.
-  bool tracksOrder() const { return tracer.numRanks() <= maxRanksForOrder; }
+  bool tracksOrder() const { return tracer.numRanks() <= 64; }
   bool agreeBitwise();
   llvm::BitVector groupMembers(int64_t rank) const;
 
