@@ -158,8 +158,11 @@ Transfer &Transfer::to(const Rank &peers) {
 }
 
 Transfer &Transfer::at(const Slice &destination) {
-  recording->statements[statement].destination = SliceAccess::get(destination);
-  recording->statements[statement].hasDestination = true;
+  RecordedStatement &record = recording->statements[statement];
+  if (record.hasDestination)
+    recording->report(record.origin, "a statement lands at one slice; this one has two");
+  record.destination = SliceAccess::get(destination);
+  record.hasDestination = true;
   return *this;
 }
 

@@ -51,6 +51,7 @@ private:
   std::optional<ChunkState> state;
   std::vector<PendingWrite> writes;
   llvm::SmallPtrSetImpl<Operation *> &mistaken;
+  llvm::DenseSet<Value> unknown; // buffers that hold what a mistake left, of which nothing more is said
 };
 
 LogicalResult Checker::run(int64_t root, bool checkResult) {
@@ -61,8 +62,10 @@ LogicalResult Checker::run(int64_t root, bool checkResult) {
   auto visit = [&](StatementInterface statement) -> LogicalResult {
     if (!state && failed(start(root)))
       return failure();
-    if (!mistaken.contains(statement) && failed(execute(statement)))
+    if (mistaken.contains(statement) || failed(execute(statement))) {
       mistaken.insert(statement);
+      unknown.insert(statement.getDestination());
+    }
     return success();
   };
   if (failed(unfold.forEachExecution(choreography, visit)) || !mistaken.empty())
@@ -111,14 +114,19 @@ LogicalResult Checker::start(int64_t root) {
 
 LogicalResult Checker::execute(StatementInterface statement) {
   writes.clear();
+  if (unknown.contains(statement.getSource()))
+    unknown.insert(statement.getDestination());
+  const bool isKnown = !unknown.contains(statement.getDestination());
   for (int64_t sender = 0; sender < evaluator.numRanks(); ++sender) {
     auto visit = [&](const ConcreteMove &move) -> LogicalResult {
-      return failed(check(statement, move)) ? failure() : read(statement, move);
+      if (failed(check(statement, move)))
+        return failure();
+      return isKnown ? read(statement, move) : success();
     };
     if (failed(unfold.forEachMoveFrom(statement, sender, visit)))
       return failure();
   }
-  return write(statement);
+  return isKnown ? write(statement) : success();
 }
 
 LogicalResult Checker::checkBox(StatementInterface statement, Value buffer, const GridBox &box) {
@@ -196,7 +204,8 @@ LogicalResult Checker::write(StatementInterface statement) {
     if (!target.isDefined())
       return statement->emitError() << "reduces into " << place() << " before anything wrote it (mesh " << mesh << ")";
     if (std::optional<std::string> problem = target.combine(pending.content))
-      return statement->emitError() << *problem << " in " << place() << " (mesh " << mesh << ")";
+      return statement->emitError() << *problem << " in " << place()
+                                    << "; a statement starts when those before it are complete (mesh " << mesh << ")";
   }
   return success();
 }

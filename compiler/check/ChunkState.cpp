@@ -19,7 +19,7 @@ std::optional<std::string> ChunkContent::combine(const ChunkContent &other) {
   if (inputChunk != other.inputChunk)
     return "combines " + describe() + " with " + other.describe();
   if (contributors.anyCommon(other.contributors))
-    return "counts a contribution twice: combines " + describe() + " with " + other.describe() + sequential;
+    return "counts a contribution twice: combines " + describe() + " with " + other.describe();
   contributors |= other.contributors;
   return std::nullopt;
 }
@@ -96,8 +96,9 @@ bool ChunkState::mayWrite(int64_t rank, Value buffer) const {
 
 std::string ChunkState::describe(Value buffer, int64_t chunk) const {
   const Layout &layout = layoutOf(buffer);
-  return (layout.isSlots ? "slot [" + indicesOf(layout.grid, chunk) + "] of" : chunkOf(layout.grid, chunk)) + " '" +
-         layout.name + "'";
+  return layout.isSlots && !layout.grid.empty()
+             ? "slot " + describeIndices(layout.grid, chunk) + " of '" + layout.name + "'"
+             : describeChunk(layout.grid, chunk, layout.name);
 }
 
 std::string ChunkState::describeCuts(Value bufferA, Value bufferB) const {

@@ -25,12 +25,8 @@ Refutation &ProgramCheck::refute(Property property, std::string message, Operati
 }
 
 std::string ProgramCheck::describeChunk(int64_t owner, uint32_t buffer, int64_t chunk) const {
-  std::string text;
-  for (int32_t extent : llvm::reverse(tracer.grids()[buffer].extents)) {
-    text = std::to_string(chunk % extent) + (text.empty() ? "" : ", ") + text;
-    chunk /= extent;
-  }
-  return "chunk [" + text + "] of '" + tracer.program().buffers[buffer].name + "' on rank " + std::to_string(owner);
+  SmallVector<int64_t> grid(tracer.grids()[buffer].extents.begin(), tracer.grids()[buffer].extents.end());
+  return kolo::describeChunk(grid, chunk, tracer.program().buffers[buffer].name) + " on rank " + std::to_string(owner);
 }
 
 bool ProgramCheck::isTooLarge(Verdict &verdict) {

@@ -32,6 +32,19 @@ int64_t countRoots(CollectiveAttr collective, ArrayRef<int64_t> mesh) {
   return hasRoot(collective.getKind()) ? groupSize : 1;
 }
 
+std::string describeIndices(ArrayRef<int64_t> grid, int64_t chunk) {
+  std::string text;
+  for (int64_t extent : llvm::reverse(grid)) {
+    text = std::to_string(chunk % extent) + (text.empty() ? "" : ", ") + text;
+    chunk /= extent;
+  }
+  return "[" + text + "]";
+}
+
+std::string describeChunk(ArrayRef<int64_t> grid, int64_t chunk, StringRef buffer) {
+  return (grid.empty() ? "all" : "chunk " + describeIndices(grid, chunk)) + " of '" + buffer.str() + "'";
+}
+
 std::string describeMesh(ChoreographyOp choreography, ArrayRef<int64_t> mesh) {
   std::string text;
   llvm::raw_string_ostream out(text);

@@ -30,6 +30,11 @@ llvm::SmallVector<bool> findTabledDims(mlir::Operation *program, CollectiveAttr 
 /// "node=2,gpu=4".
 std::string describeMesh(ChoreographyOp choreography, llvm::ArrayRef<int64_t> mesh);
 
+/// "[1, 3]": the indices of a chunk in a grid.
+std::string describeIndices(llvm::ArrayRef<int64_t> grid, int64_t chunk);
+/// "chunk [1, 3] of 'out'"; of a buffer that is not cut, "all of 'out'".
+std::string describeChunk(llvm::ArrayRef<int64_t> grid, int64_t chunk, llvm::StringRef buffer);
+
 /// Makes the largest dimension that may shrink smaller, in the same way. None shrinks below two, where nothing would
 /// move along it. False when there is none.
 bool shrinkMesh(llvm::MutableArrayRef<int64_t> mesh, llvm::ArrayRef<bool> mayShrink);

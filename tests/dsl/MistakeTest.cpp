@@ -171,6 +171,8 @@ TEST(Mistakes, ASendSaysWhereToOnce) {
     c.send(c.output()[0]);
     mistakeBelow("sends to one relation; this one has two");
     c.send(c.output()[0]).to(c.rank().next(d)).to(c.rank().next(d, 2));
+    mistakeBelow("lands at one slice; this one has two");
+    c.send(c.output()[0]).to(c.rank().next(d)).at(c.output()[1]).at(c.output()[2]);
   });
 }
 

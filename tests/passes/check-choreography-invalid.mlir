@@ -96,7 +96,7 @@ kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
   %n = kolo.dim_size 0
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
-  // expected-error@below {{chunks of different size: chunk [] of 'in' and chunk [0] of 'out' (mesh rank=4)}}
+  // expected-error@below {{chunks of different size: all of 'in' and chunk [0] of 'out' (mesh rank=4)}}
   kolo.copy %in -> %out {
   ^bb0(%me: index):
     kolo.slices from [] size [] to [%c0] size [%c1]
@@ -166,7 +166,7 @@ kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
   %n = kolo.dim_size 0
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{reduces into chunk [] of 'out' on rank 1 before anything wrote it (mesh rank=4)}}
+  // expected-error@below {{reduces into all of 'out' on rank 1 before anything wrote it (mesh rank=4)}}
   kolo.transfer reducing %in -> %out to [others] {
   ^bb0(%me: index, %peer: index):
     kolo.slices from [] size [] to [] size []
@@ -210,7 +210,7 @@ kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
   ^bb0(%me: index, %peer: index):
     kolo.slices from [] size [] to [] size []
   } : !kolo.buffer<0> -> !kolo.buffer<0>
-  // expected-error@below {{counts a contribution twice: combines input chunk 0 of ranks 0 1 with input chunk 0 of ranks 0 3 in chunk [] of 'out' on rank 1}}
+  // expected-error@below {{counts a contribution twice: combines input chunk 0 of ranks 0 1 with input chunk 0 of ranks 0 3 in all of 'out' on rank 1}}
   kolo.transfer reducing %out -> %out to [next %c1] {
   ^bb0(%me: index, %peer: index):
     kolo.slices from [] size [] to [] size []
@@ -458,7 +458,7 @@ kolo.choreography @test #kolo.collective<broadcast over 0> mesh ["rank"] meshes 
   %n = kolo.dim_size 0
   %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
   %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
-  // expected-error@below {{rank 1 reads chunk [] of 'in' before anything wrote it (mesh rank=4)}}
+  // expected-error@below {{rank 1 reads all of 'in' before anything wrote it (mesh rank=4)}}
   kolo.copy %in -> %out {
   ^bb0(%me: index):
     kolo.slices from [] size [] to [] size []
@@ -582,7 +582,7 @@ kolo.choreography @test #kolo.collective<all_reduce over 0> mesh ["rank"] meshes
   ^bb0(%me: index):
     kolo.slices from [%me] size [%c1] to [] size []
   } : !kolo.buffer<1> -> !kolo.buffer<0>
-  // expected-error@below {{combines input chunk 0 of rank 0 with input chunk 1 of rank 0 in slot [] of 'slots' on rank 0 (mesh rank=4)}}
+  // expected-error@below {{combines input chunk 0 of rank 0 with input chunk 1 of rank 0 in all of 'slots' on rank 0; a statement starts when those before it are complete (mesh rank=4)}}
   kolo.reduce %in -> %slots {
   ^bb0(%me: index):
     %up = arith.addi %me, %c1 : index

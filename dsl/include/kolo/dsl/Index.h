@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 namespace kolo::dsl {
@@ -40,9 +41,13 @@ private:
   std::shared_ptr<const std::vector<int64_t>> entries;
 };
 
-/// A symbolic truth value.
+/// A symbolic truth value: of every rank, none of which exists yet.
 class Condition {
 public:
+  template <typename Never = void> operator bool() const {
+    static_assert(!std::is_void_v<Never>, "a condition of the ranks is no bool: write c.when(condition, [&] { ... })");
+    return false;
+  }
   explicit Condition(std::shared_ptr<const Expression> node) : node(std::move(node)) {}
   const std::shared_ptr<const Expression> &expression() const { return node; }
 
