@@ -5,8 +5,8 @@
 
 namespace kolo::tools {
 
-/// By the checker's verdict V11 on a mesh of the program. True also where it does not decide. False for collectives that
-/// do not give all ranks the same result.
+/// By the checker's verdict V11 on a mesh of the program. True also where it does not decide. False for collectives
+/// that do not give all ranks the same result.
 bool mayDifferInLastBits(ProgramOp program, llvm::ArrayRef<int64_t> mesh);
 
 /// Says so of a candidate that is left out.

@@ -1,5 +1,5 @@
-// All-gathers whose owners keep what all others get rounded: around a ring by a table, of 8 and of 128 ranks, and on the
-// ranks from 100 on alone.
+// All-gathers whose owners keep what all others get rounded: around a ring by a table, of 8 and of 128 ranks, and on
+// the ranks from 100 on alone.
 #include <kolo/dsl/Language.h>
 #include <vector>
 using namespace kolo::dsl;
