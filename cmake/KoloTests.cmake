@@ -1,3 +1,10 @@
+# kolo_add_skip(NAME LABEL REASON): what cannot be built here, as a test that counts as skipped. A reason that packages would
+# mend ends in `(Debian: PACKAGE...)`: see tests/support/print_skips.py.
+function(kolo_add_skip name label reason)
+  add_test(NAME ${name} COMMAND sh -c "echo 'skipped: ${reason}'; exit 77")
+  set_tests_properties(${name} PROPERTIES LABELS ${label} SKIP_RETURN_CODE 77)
+endfunction()
+
 # kolo_add_test_groups(NAME TARGET LABEL label [GROUPS number] [FILTER filter] [PROCESSORS number] [TIMEOUT seconds]
 #                      [ENVIRONMENT variable=value...])
 # The cases of a GoogleTest program as so many tests NAME.1, NAME.2, ...: for cases whose start would take longer than they

@@ -125,7 +125,7 @@ def main() -> int:
     check_arithmetic()
     check_limits()
     if not any(system.is_installed(build) for system in SYSTEMS if not system.is_kolo):
-        print("skipped: no MPI library to compare with")
+        print("skipped: no MPI library to compare with (Debian: libopenmpi-dev openmpi-bin)")
         return 77
     tool = build / "bin/kolo"
     if not tool.exists():

@@ -257,4 +257,4 @@ class Images(PluginTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -85,4 +85,4 @@ class Systems(ToolTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

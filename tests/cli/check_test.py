@@ -294,4 +294,4 @@ class Gate(CheckTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

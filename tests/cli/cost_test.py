@@ -109,4 +109,4 @@ class Mistakes(ToolTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

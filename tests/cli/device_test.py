@@ -177,4 +177,4 @@ END"""
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

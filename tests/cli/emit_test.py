@@ -152,4 +152,4 @@ class Refusals(EmitTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

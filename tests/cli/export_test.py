@@ -97,4 +97,4 @@ KOLO_COLLECTIVE(early, AllReduce, Mesh("rank")) {
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

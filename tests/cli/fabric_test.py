@@ -43,4 +43,4 @@ class Fabric(ToolTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -140,4 +140,4 @@ class FirstTune(ToolTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -59,7 +59,7 @@ class Preload(ToolTest):
 
     def test_runs_the_command_with_the_library(self):
         if not shutil.which("mpirun.openmpi") or not os.path.exists(door("openmpi")):
-            self.skipTest("no Open MPI")
+            self.skipTest("no door for Open MPI (Debian: libopenmpi-dev openmpi-bin)")
         text = self.succeeds("preload", "--", "mpirun.openmpi", "--allow-run-as-root", "-n", "1", "printenv",
                              "LD_PRELOAD", LD_PRELOAD="")
         self.assertEqual(text.strip(), door("openmpi"))
@@ -135,4 +135,4 @@ class Doctor(ToolTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

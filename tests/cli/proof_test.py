@@ -227,4 +227,4 @@ class Shipped(ProofTest):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1])
+    unittest.main(verbosity=2, argv=sys.argv[:1])

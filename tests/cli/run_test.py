@@ -141,4 +141,4 @@ class Refusals(ToolTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

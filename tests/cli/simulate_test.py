@@ -135,4 +135,4 @@ class Simulate(ToolTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -281,4 +281,4 @@ class Run(Tables):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

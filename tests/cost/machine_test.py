@@ -166,5 +166,5 @@ def objects_of(machine):
 if __name__ == "__main__":
     if not jsonschema:
         print("SKIPPED: python3-jsonschema is not installed, so that the files are not checked against their schema")
-    result = unittest.main(exit=False).result
+    result = unittest.main(verbosity=2, exit=False).result
     sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)

@@ -330,4 +330,4 @@ if __name__ == "__main__":
     if mode == "ptxas":
         sys.exit(check_with_ptxas(names))
     Text.names = names
-    sys.exit(not unittest.main(argv=sys.argv[:1], exit=False).result.wasSuccessful())
+    sys.exit(not unittest.main(verbosity=2, argv=sys.argv[:1], exit=False).result.wasSuccessful())

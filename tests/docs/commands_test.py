@@ -63,7 +63,7 @@ class ShownCommands(unittest.TestCase):
     def checkStep(self, workplace, command, shown):
         code, printed = workplace.run(command)
         if "Kolo was built without libsodium" in printed:
-            self.skipTest("Kolo was built without libsodium")
+            self.skipTest("Kolo was built without libsodium (Debian: libsodium-dev)")
         while shown and not shown[-1].strip():
             shown.pop()
         fails = any(word in line for line in shown for word in (": error: ", "refuted"))
@@ -103,4 +103,4 @@ def addTests():
 addTests()
 
 if __name__ == "__main__":
-    sys.exit(unittest.main())
+    sys.exit(unittest.main(verbosity=2))

@@ -63,4 +63,4 @@ class Frontier(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    sys.exit(unittest.main(argv=sys.argv[:1]))
+    sys.exit(unittest.main(verbosity=2, argv=sys.argv[:1]))

@@ -358,5 +358,5 @@ class Build(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    result = unittest.main(argv=[sys.argv[0], *(sys.argv[1:] or ["FirstLight"])], exit=False).result
+    result = unittest.main(verbosity=2, argv=[sys.argv[0], *(sys.argv[1:] or ["FirstLight"])], exit=False).result
     sys.exit(1 if not result.wasSuccessful() else SKIPPED if len(result.skipped) == result.testsRun else 0)

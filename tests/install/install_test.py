@@ -141,4 +141,4 @@ for example in sorted(os.listdir(EXAMPLES)):
     setattr(Installed, f"test_example_{example}", exampleTest(example))
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
+    unittest.main(verbosity=2, argv=sys.argv[:1] + sys.argv[3:])

@@ -42,4 +42,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["Format"] and not shutil.which("clang-format-22"):
         print("skipped: clang-format-22 is not installed")
         sys.exit(SKIPPED)
-    sys.exit(unittest.main())
+    sys.exit(unittest.main(verbosity=2))

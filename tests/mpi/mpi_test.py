@@ -257,7 +257,7 @@ class Fortran(MpiTest):
     def test_collectives_from_fortran(self):
         compiler = shutil.which("mpif90.openmpi")
         if not compiler or not shutil.which("gfortran"):
-            skip("no gfortran for Open MPI")
+            skip("no gfortran for Open MPI (Debian: gfortran)")
         self.expectCarried(6, 2, self.build("fortran.f90", compiler))
 
 

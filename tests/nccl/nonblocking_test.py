@@ -46,4 +46,4 @@ class NonBlocking(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

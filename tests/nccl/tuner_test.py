@@ -131,4 +131,4 @@ def ask_tuner(version, function, size, ranks, nodes, unavailable):
 if __name__ == "__main__" and sys.argv[1:2] == ["ask-tuner"]:
     print(json.dumps([ask_tuner(*question) for question in json.loads(sys.argv[2])]))
 elif __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -68,7 +68,7 @@ class Secrets : public testing::Test {
 protected:
   void SetUp() override {
     if (!Key::isSupported())
-      GTEST_SKIP() << "built without libsodium";
+      GTEST_SKIP() << "built without libsodium (Debian: libsodium-dev)";
     key = Key::ofSecret(secretText);
     other = Key::ofSecret("another secret, as long");
   }

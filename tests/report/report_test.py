@@ -253,9 +253,9 @@ class Browser(unittest.TestCase):
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["Browser"] and not browser.CHROMIUM:
-        print("skipped: chromium is not installed")
+        print("skipped: there is no Chromium (Debian: chromium)")
         sys.exit(SKIPPED)
     if not os.path.exists(PARTS + "/d3.min.js"):
-        print("skipped: Kolo was built without D3")
+        print("skipped: Kolo was built without D3 (Debian: node-d3)")
         sys.exit(SKIPPED)
-    unittest.main()
+    unittest.main(verbosity=2)

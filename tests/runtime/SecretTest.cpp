@@ -26,7 +26,7 @@ protected:
   void SetUp() override {
     ScopedVariable variable("KOLO_SECRET", theSecret);
     if (!isSecretSet().isOk())
-      GTEST_SKIP() << isSecretSet().status().message();
+      GTEST_SKIP() << isSecretSet().status().message() << " (Debian: libsodium-dev)";
   }
 };
 

@@ -2,8 +2,8 @@
 """usage: print_times.py BUILD_FOLDER...
 
 Prints how long the tests of each label took in the last run in each build folder: a table per folder, from what
-`ctest --output-junit FOLDER/tests.xml` wrote. A test that is a group of GoogleTest cases counts all of them; skipped cases are
-counted by themselves. Seconds are summed over tests, of which several run at the same time.
+`ctest --output-junit FOLDER/tests.xml` wrote. A test that is a group of cases of GoogleTest or unittest counts all of them;
+skipped cases are counted by themselves. Seconds are summed over tests, of which several run at the same time.
 """
 
 import collections
@@ -28,6 +28,8 @@ def cases_of(test):
     output = test.findtext("system-out") or ""
     ran = re.search(r"^\[==========\] (\d+) tests? from .* ran\.", output, re.M)
     skipped = re.search(r"^\[  SKIPPED \] (\d+) tests?", output, re.M)
+    ran = ran or re.search(r"^Ran (\d+) tests? in ", output, re.M)
+    skipped = skipped or re.search(r"^OK \(.*?skipped=(\d+)", output, re.M)
     if ran:
         return int(ran.group(1)), int(skipped.group(1)) if skipped else 0
     return 1, int(test.get("status") == "notrun")

@@ -115,4 +115,4 @@ if __name__ == "__main__":
     if REASON:
         print(f"skipped: {REASON}")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1] + [f"Faults.{name}" for name in sys.argv[3:]])
+    unittest.main(verbosity=2, argv=sys.argv[:1] + [f"Faults.{name}" for name in sys.argv[3:]])

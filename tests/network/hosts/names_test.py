@@ -68,4 +68,4 @@ if __name__ == "__main__":
     if REASON:
         print(f"skipped: {REASON}")
         sys.exit(77)
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -1,0 +1,2 @@
+#!/bin/sh
+# In place of what compiles plugins.
