@@ -113,7 +113,7 @@ OwningOpRef<ModuleOp> Emitter::emit(ArrayRef<std::vector<int64_t>> meshes) {
   for (const std::vector<int64_t> &mesh : meshes)
     sizes.push_back(builder.getDenseI64ArrayAttr(mesh));
   SmallVector<int64_t> groupDims(recording.groupDims.begin(), recording.groupDims.end());
-  auto kind = kolo::CollectiveKind(int(definition.collective.kind)); // compiler/tools/driver/Kinds.cpp ties them
+  auto kind = kolo::CollectiveKind(int(definition.collective.kind)); // tools/compile/Kinds.cpp ties them
   auto choreography = ChoreographyOp::create(
       builder, loc, builder.getStringAttr(definition.name), CollectiveAttr::get(builder.getContext(), kind, groupDims),
       builder.getStrArrayAttr(names), builder.getArrayAttr(sizes), InPlace::CopyInput,

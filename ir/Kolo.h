@@ -49,7 +49,7 @@ BufferOp findCoded(mlir::Operation *program);
 /// Whether such a buffer is the caller's, who knows its size; otherwise it is the program's own.
 inline bool isOfCaller(BufferRole role) { return role == BufferRole::Input || role == BufferRole::Output; }
 
-/// Whether a collective's input or output exists at the root alone. compiler/tools/driver/Kinds.cpp ties this, and
+/// Whether a collective's input or output exists at the root alone. tools/compile/Kinds.cpp ties this, and
 /// isReduction, to the lists in PluginAbi.h.
 constexpr bool isAtRoot(CollectiveKind kind, BufferRole role) {
   if (role == BufferRole::Input)

@@ -6,7 +6,7 @@
 
 namespace kolo {
 
-/// compiler/tools/driver/Kinds.cpp ties it to KOLO_MAX_MESH_RANKS.
+/// tools/compile/Kinds.cpp ties it to KOLO_MAX_MESH_RANKS.
 inline constexpr int64_t maxMeshRanks = 1048576;
 
 /// Whether a mesh of these sizes, all positive, has at most `maxMeshRanks` ranks. Never overflows.

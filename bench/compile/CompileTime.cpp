@@ -1,7 +1,7 @@
 // kolo-bench-compile: how long it takes from a choreography to a plugin, and how large the plugin is, by number of
 // ranks. Prints a table in markdown: median wall time of several compilations in one process, the first one, which pays
 // for start-up, not counted. Programs for 8 ranks are proved, and most for 8192; a smaller mesh represents 1048576.
-#include "driver/Compile.h"
+#include "tools/compile/Compile.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
 // kolo-bench-cost: how long the closed form takes, by number of ranks. Prints, in markdown, the time to find a
 // program's terms on a mesh of Frontier, which is spent once for all sizes, and the time to predict one size. Then all
 // shipped algorithms on all nodes of Frontier. With an argument: this algorithm alone, on all nodes.
-#include "driver/Compile.h"
+#include "tools/compile/Compile.h"
 
-#include "compiler/cost/ClosedForm.h"
+#include "compiler/cost/closedform/ClosedForm.h"
 #include "ir/Kolo.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -1,8 +1,8 @@
 // kolo-bench-simulate: how long simulation takes, by number of ranks. Prints, in markdown, the time to trace a program
 // on a mesh, which is spent once for all sizes, and the time to simulate one size. With an argument: of this algorithm.
-#include "driver/Compile.h"
+#include "tools/compile/Compile.h"
 
-#include "compiler/cost/Simulation.h"
+#include "compiler/cost/simulation/Simulation.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

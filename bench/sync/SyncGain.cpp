@@ -2,9 +2,9 @@
 // least synchronisation and with a handshake per transfer, everything else being equal, and both are run in turn:
 // rounds alternate, each the median of many calls. Prints, in markdown, the median over the rounds of both, and of
 // their ratio in one round.
-#include "driver/Compile.h"
-#include "driver/RankRunner.h"
-#include "driver/TemporaryFile.h"
+#include "tools/compile/Compile.h"
+#include "tools/compile/TemporaryFile.h"
+#include "tools/run/RankRunner.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // What a cost model says of one program, one machine and one size. The closed form and the simulation both give it.
 #pragma once
 
-#include "compiler/cost/Bounds.h"
+#include "compiler/cost/bounds/Bounds.h"
 
 namespace kolo::cost {
 

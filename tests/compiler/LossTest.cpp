@@ -1,5 +1,5 @@
 // What kolo run says of errors: an element beyond its bound is found, wherever it is.
-#include "driver/Loss.h"
+#include "tools/run/Loss.h"
 
 #include "ir/reference/Oracle.h"
 

@@ -1,7 +1,7 @@
 // An author's mistakes are refused with all of them at once, each at its own line of C++.
 #include "Support.h"
 
-#include "driver/Compile.h"
+#include "tools/compile/Compile.h"
 
 #include <functional>
 #include <sstream>

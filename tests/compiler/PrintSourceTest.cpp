@@ -1,6 +1,6 @@
 // A recording that is printed and compiled again gives the same IR: for everything that is registered here.
-#include "driver/Compile.h"
-#include "driver/TemporaryFile.h"
+#include "tools/compile/Compile.h"
+#include "tools/compile/TemporaryFile.h"
 
 #include "dsl/EmitChoreography.h"
 #include "dsl/PrintSource.h"

@@ -1,8 +1,8 @@
 // The shipped algorithms, emitted and compiled.
 #include "Support.h"
 
-#include "driver/Compile.h"
 #include "kolo/runtime/PluginAbi.h"
+#include "tools/compile/Compile.h"
 
 #include <cstring>
 

@@ -1,8 +1,8 @@
 // What is tuned. With predictions, only what a model expects to be fast is measured; the model here is a made-up one.
-#include "driver/Tune.h"
-#include "driver/Schedules.h"
-#include "driver/ToolError.h"
-#include "driver/TuningTable.h"
+#include "tools/tune/Tune.h"
+#include "tools/compile/Schedules.h"
+#include "tools/compile/ToolError.h"
+#include "tools/compile/TuningTable.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 const std::vector<std::string> programs = {"a", "b", "c", "d"};
 using Numbers = std::vector<size_t>;
 
-std::string refusalOf(const std::vector<Prediction> &predictions) {
+std::string refusalOf(const std::vector<PredictedProgram> &predictions) {
   try {
     choosePredicted(predictions, programs);
   } catch (const ToolError &error) {
@@ -34,7 +34,7 @@ TEST(Predictions, AreFoundAmongTheProgramsInTheirOrder) {
 }
 
 TEST(Predictions, ShareMeasurementsByHowNearTheyAreToTheFastestOfTheirCell) {
-  const std::vector<std::vector<Prediction>> cells = {
+  const std::vector<std::vector<PredictedProgram>> cells = {
       {{"a", 1.0}, {"b", 1.5}, {"c", 4.0}}, {{"a", 10}, {"b", 12}, {"c", 19}}, {{"a", 3}}};
   EXPECT_EQ(shareMeasurements(cells, 3), (Numbers{1, 1, 1}));
   EXPECT_EQ(shareMeasurements(cells, 4), (Numbers{1, 2, 1}));
@@ -102,7 +102,7 @@ TEST(Tuner, MeasuresOnlyWhatTheModelExpectsToBeFast) {
     EXPECT_EQ(names.size(), candidates.all.size());
     asked.insert(cell.bytes);
     const char *fastest = cell.bytes > 100 ? "ringAllGather" : "allPairsAllGather.published";
-    return std::vector<Prediction>{{fastest, 1e-6}, {"bruckAllGather", 1.4e-6}};
+    return std::vector<PredictedProgram>{{fastest, 1e-6}, {"bruckAllGather", 1.4e-6}};
   };
   std::vector<Cell> cells = tune(candidates, mesh, MemoryKind::Windows, options);
   EXPECT_EQ(asked, (std::set<int64_t>{16, 64, 256, 1024}));

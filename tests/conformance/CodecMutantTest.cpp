@@ -6,7 +6,7 @@
 #include "codec/Convert.h"
 #include "codec/Elements.h"
 #include "codec/Presets.h"
-#include "driver/Compile.h"
+#include "tools/compile/Compile.h"
 
 #include <gtest/gtest.h>
 

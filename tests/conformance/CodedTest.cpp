@@ -7,10 +7,10 @@
 #include "codec/Convert.h"
 #include "codec/Presets.h"
 #include "compiler/Pipeline.h"
-#include "driver/Compile.h"
 #include "dsl/EmitChoreography.h"
 #include "dsl/Recording.h"
 #include "ir/reference/Interpreter.h"
+#include "tools/compile/Compile.h"
 
 #include <kolo/dsl/Language.h>
 

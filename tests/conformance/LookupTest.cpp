@@ -1,7 +1,7 @@
 // Choreographies whose tables say who sends what, compiled, give what their collective is defined to give.
 #include "Shipped.h"
 
-#include "driver/Compile.h"
+#include "tools/compile/Compile.h"
 
 using namespace kolo::conformance;
 using namespace kolo::dsl;

@@ -1,7 +1,7 @@
 // Every algorithm that is linked in, compiled.
 #include "Shipped.h"
 
-#include "driver/Compile.h"
+#include "tools/compile/Compile.h"
 
 namespace kolo::conformance {
 

@@ -2,7 +2,7 @@
 // different schedules lie in one plugin, and follow each other in the same memory.
 #include "Shipped.h"
 
-#include "driver/TuningTable.h"
+#include "tools/compile/TuningTable.h"
 
 #include <unistd.h>
 

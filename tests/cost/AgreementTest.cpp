@@ -1,8 +1,8 @@
 // The closed form beside the simulation: where no contention crosses statements, they agree within 5 %. The others are
 // listed below, each with the reason.
 #include "compiler/Pipeline.h"
-#include "compiler/cost/ClosedForm.h"
-#include "compiler/cost/Simulation.h"
+#include "compiler/cost/closedform/ClosedForm.h"
+#include "compiler/cost/simulation/Simulation.h"
 #include "tests/support/Algorithms.h"
 
 #include "mlir/IR/BuiltinOps.h"

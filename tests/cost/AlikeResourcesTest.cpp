@@ -1,5 +1,5 @@
 // Classes of alike resources: hand-made cases, and random ones against comparing flows one by one.
-#include "compiler/cost/AlikeResources.h"
+#include "compiler/cost/simulation/AlikeResources.h"
 #include "tests/support/Support.h"
 
 #include <gtest/gtest.h>

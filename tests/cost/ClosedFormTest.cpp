@@ -1,5 +1,5 @@
 // The closed form against the formulas of textbooks, and against what others found on Frontier.
-#include "compiler/cost/ClosedForm.h"
+#include "compiler/cost/closedform/ClosedForm.h"
 #include "compiler/Pipeline.h"
 #include "tests/support/Algorithms.h"
 

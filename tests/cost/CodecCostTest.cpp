@@ -1,10 +1,10 @@
 // What codecs change of a cost: bytes on links, and what a conversion reads and writes.
 #include "codec/Presets.h"
-#include "compiler/cost/ClosedForm.h"
-#include "compiler/cost/Simulation.h"
-#include "driver/Compile.h"
+#include "compiler/cost/closedform/ClosedForm.h"
+#include "compiler/cost/simulation/Simulation.h"
 #include "ir/Kolo.h"
 #include "tests/support/Algorithms.h"
+#include "tools/compile/Compile.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

@@ -1,5 +1,5 @@
 // Max-min fair rates: hand-computed cases, and random ones against filling from scratch.
-#include "compiler/cost/FlowSharing.h"
+#include "compiler/cost/simulation/FlowSharing.h"
 #include "tests/support/Support.h"
 
 #include <gtest/gtest.h>

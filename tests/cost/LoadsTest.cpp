@@ -1,5 +1,5 @@
 // The closed form counts what ranks that are alike put on resources; here every rank is looked at.
-#include "compiler/cost/StatementMoves.h"
+#include "compiler/cost/closedform/StatementMoves.h"
 #include "compiler/model/Unfold.h"
 #include "tests/support/Algorithms.h"
 

@@ -1,6 +1,6 @@
 // The simulator against SimGrid: when transfers end that share links and wait for each other.
 #include "tests/cost/Referee.h"
-#include "compiler/cost/Simulator.h"
+#include "compiler/cost/simulation/Simulator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Simulations of compiled programs, against textbooks' formulas, bounds, and what must hold of any prediction.
-#include "compiler/cost/Simulation.h"
+#include "compiler/cost/simulation/Simulation.h"
 #include "compiler/check/Verdict.h"
-#include "compiler/cost/Bounds.h"
-#include "compiler/cost/PerfettoTrace.h"
-#include "driver/Compile.h"
-#include "driver/Kinds.h"
+#include "compiler/cost/bounds/Bounds.h"
+#include "compiler/cost/simulation/PerfettoTrace.h"
 #include "tests/support/Algorithms.h"
+#include "tools/compile/Compile.h"
+#include "tools/compile/Kinds.h"
 
 #include <kolo/dsl/Choreography.h>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // Lanes, signals and waits of the simulator, on networks small enough to compute by hand.
-#include "compiler/cost/Simulator.h"
+#include "compiler/cost/simulation/Simulator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What the tests of machines, placements and bounds share.
 #pragma once
 
-#include "compiler/cost/Bounds.h"
+#include "compiler/cost/bounds/Bounds.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

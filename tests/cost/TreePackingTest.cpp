@@ -1,7 +1,7 @@
 // Packings of trees reach the cut bound, and their programs are proved and reach most of it in simulation.
-#include "compiler/cost/Simulation.h"
-#include "compiler/explore/TreeProgram.h"
-#include "driver/Compile.h"
+#include "compiler/cost/simulation/Simulation.h"
+#include "tools/compile/Compile.h"
+#include "tools/explore/TreeProgram.h"
 
 #include <gtest/gtest.h>
 

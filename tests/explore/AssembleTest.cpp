@@ -1,6 +1,6 @@
 // Structures as choreographies: the checker proves them, and an exploration is the same for any number of threads.
-#include "driver/Assemble.h"
-#include "driver/Explore.h"
+#include "tools/explore/Assemble.h"
+#include "tools/explore/Explore.h"
 
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST(RingsThroughNodes, ReachOnOneFrontierNodeWhatRcclsRingsDo) {
   ExploreRequest request{KOLO_ALL_GATHER, machine, 1, {int64_t(1) << 34}, cost::Rates::Peak, {.mostStructures = 1}, 0};
   Exploration found = explore(request);
   ASSERT_TRUE(found.sizes[0].rings);
-  double seconds = found.contenders[found.sizes[0].rings->contender].seconds[0];
+  double seconds = found.candidates[found.sizes[0].rings->candidate].seconds[0];
   // 4 links of 50 GB/s bring 7 of 8 blocks, which is 228.6 GB/s; then every rank copies its own block within 1600 GB/s.
   double expected = 1 / (7.0 / 8 / 200 + 2.0 / 8 / 1600);
   EXPECT_NEAR(double(request.sizes[0]) / seconds / 1e9, expected, expected / 1000);
@@ -103,7 +103,7 @@ TEST(Explore, GivesTheSameForAnyNumberOfThreads) {
     for (size_t i = 0; i < one.sizes[size].best.size(); ++i) {
       const Choice &a = one.sizes[size].best[i], &b = three.sizes[size].best[i];
       EXPECT_EQ(a.seconds, b.seconds);
-      EXPECT_EQ(one.contenders[a.contender].definition.name, three.contenders[b.contender].definition.name);
+      EXPECT_EQ(one.candidates[a.candidate].definition.name, three.candidates[b.candidate].definition.name);
       EXPECT_GE(a.seconds, one.sizes[size].bound.seconds * 0.999);
     }
   }

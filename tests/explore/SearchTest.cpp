@@ -1,5 +1,5 @@
 // The search, with costs that are known beforehand.
-#include "compiler/explore/Search.h"
+#include "tools/explore/Search.h"
 
 #include <gtest/gtest.h>
 

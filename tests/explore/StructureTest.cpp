@@ -1,5 +1,5 @@
 // Which structures there are on a machine.
-#include "compiler/explore/Structure.h"
+#include "tools/explore/Structure.h"
 
 #include <gtest/gtest.h>
 

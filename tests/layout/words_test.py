@@ -29,8 +29,8 @@ RETIRED = [
     Retired(r"\bworlds\b", "calls, or groups of ranks"),
     Retired(r"\b(Channel)?Machine\b(?!:)", "VectorClockRun or ChannelInterpreter",
             # hardware
-            ("bench/*", "docs/*", "compiler/cost/*", "compiler/explore/*", "compiler/tools/*", "machines/*", "tests/cost/*",
-             "tests/explore/*", "tests/report/*")),
+            ("bench/*", "docs/*", "compiler/cost/*", "machines/*", "tests/cost/*",
+             "tests/explore/*", "tests/report/*", "tools/*")),
     Retired(r"[Ee]xchange slots?\b", "announcement"),
     Retired(r"\b(class|struct) Place\b|`Place`", "SourceLine or RankEnvironment",
             ("tests/compiler/SlotTest.cpp", "tests/runtime/StagingTest.cpp")),  # in a buffer; in memory

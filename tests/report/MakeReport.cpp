@@ -1,7 +1,7 @@
 // A page of --html from JSON on standard input: {"cost", "command", "machine", "timelines"}, as Report.h has them; or
 // with the name of a machine.
-#include "driver/ToolError.h"
-#include "report/Report.h"
+#include "tools/compile/ToolError.h"
+#include "tools/report/Report.h"
 
 #include <iostream>
 

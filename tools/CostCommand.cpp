@@ -1,0 +1,70 @@
+// kolo cost: what algorithms cost on a machine, in closed form.
+#include "tools/CommandLine.h"
+#include "tools/Commands.h"
+#include "tools/CostReport.h"
+#include "tools/compile/Kinds.h"
+
+#include "compiler/cost/closedform/ClosedForm.h"
+#include "ir/Kolo.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace kolo::tools {
+
+namespace {
+
+struct CostCommand {
+  CostOptions options;
+  CostedPrograms programs;
+  ReportOutput output;
+
+  void run();
+
+private:
+  CostedSchedule costOf(CompileRequest request, const cost::Machine &machine) const;
+};
+
+CostedSchedule CostCommand::costOf(CompileRequest request, const cost::Machine &machine) const {
+  PlacedRequest placed(std::move(request), options, machine);
+  compileForCosts(placed.request, placed.runners,
+                  [&](mlir::ModuleOp choreographies, mlir::ModuleOp channel, const ResolvedSchedule &schedule) {
+                    cost::ProgramFacts facts = cost::ProgramFacts::of(*channel.getOps<ProgramOp>().begin());
+                    auto cost = orThrow(cost::ClosedForm::create(
+                        *choreographies.getOps<ChoreographyOp>().begin(), schedule, machine, placed.placement,
+                        options.parsedRates(), programs.lanes, &facts, programs.elementBytes()));
+                    placed.keepBounds(!findCoded(choreographies));
+                    for (int64_t bytes : options.sizes())
+                      placed.add(bytes, cost.predict(bytes));
+                  });
+  return std::move(placed.schedule);
+}
+
+void CostCommand::run() {
+  runtime::Mesh mesh = options.parsedMesh();
+  cost::Machine machine = options.readMachine();
+  (void)options.sizes(); // mistakes first
+  output.check(options);
+  std::vector<CompileRequest> requests = programs.makeRequests(mesh);
+  CostReport report = startReport(options, machine, requests, "closed form");
+  for (const CompileRequest &request : requests)
+    report.schedules.push_back(costOf(request, machine));
+  output.write(report, options, machine, nlohmann::ordered_json::array());
+}
+
+} // namespace
+
+void addCostCommand(CLI::App &app) {
+  CLI::App *command = addCommand(app, "cost", "predicts what algorithms cost on a machine, in closed form");
+  auto cost = std::make_shared<CostCommand>();
+  cost->programs.addTo(*command);
+  cost->options.addTo(*command);
+  cost->output.addTo(*command);
+  command->callback([cost] { cost->run(); });
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,135 @@
+// kolo simulate: what algorithms cost on a machine, by an event-driven simulation of all their ranks.
+#include "tools/CommandLine.h"
+#include "tools/Commands.h"
+#include "tools/CostReport.h"
+#include "tools/compile/Kinds.h"
+#include "tools/report/Report.h"
+
+#include "compiler/cost/simulation/PerfettoTrace.h"
+#include "compiler/cost/simulation/Simulation.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace kolo::tools {
+
+namespace {
+
+struct SimulateCommand {
+  CostOptions options;
+  CostedPrograms programs;
+  int64_t numCalls = 1;
+  ReportOutput output;
+  std::string trace;
+
+  void run();
+
+private:
+  void checkFlags() const;
+  CostedSchedule simulate(CompileRequest request, const cost::Machine &machine);
+  cost::SimulationOutcome predict(const cost::Simulation &simulation, const cost::Machine &machine,
+                                  const cost::Placement &placement, const std::string &name, int64_t bytes);
+  void writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline, const cost::Machine &machine,
+                  const cost::Placement &placement) const;
+  void keepTimeline(const cost::Simulation &simulation, const cost::Timeline &timeline, int64_t bytes,
+                    int64_t numRanks);
+
+  nlohmann::ordered_json timelines = nlohmann::ordered_json::array(); // of the page: with most bytes, by program
+};
+
+void SimulateCommand::writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline,
+                                 const cost::Machine &machine, const cost::Placement &placement) const {
+  std::vector<cost::StatementLabel> labels;
+  for (const cost::SimulatedLine &line : simulation.statements())
+    labels.push_back(
+        {line.line ? fmt::format("{}:{}", line.file, line.line) : line.file, sourceLine(line.file, line.line)});
+  std::vector<std::string> ranks;
+  for (int64_t rank = 0; rank < placement.numRanks(); ++rank)
+    ranks.push_back(fmt::format("rank {}: node {}, {}", rank, placement.nodeOf(rank),
+                                machine.vertices()[size_t(placement.deviceOf(rank))].name));
+  writeWhole(trace, cost::perfettoTrace(timeline, labels, ranks), "--trace");
+}
+
+void SimulateCommand::keepTimeline(const cost::Simulation &simulation, const cost::Timeline &timeline, int64_t bytes,
+                                   int64_t numRanks) {
+  nlohmann::ordered_json statements = nlohmann::ordered_json::array();
+  for (const cost::SimulatedLine &line : simulation.statements())
+    statements.push_back({{"file", line.file}, {"line", line.line}, {"text", sourceLine(line.file, line.line)}});
+  timelines.push_back(timelineOf(timeline, statements, timelines.size(), bytes, numRanks));
+}
+
+cost::SimulationOutcome SimulateCommand::predict(const cost::Simulation &simulation, const cost::Machine &machine,
+                                                 const cost::Placement &placement, const std::string &name,
+                                                 int64_t bytes) {
+  bool isOnPage = !output.html.empty() && bytes == options.sizes().back();
+  cost::Timeline timeline;
+  auto result = simulation.predict(bytes, isOnPage || !trace.empty() ? &timeline : nullptr);
+  // A program whose timeline is too long has a page all the same.
+  if (auto *mistake = std::get_if<cost::CostMistake>(&result); mistake && isOnPage && trace.empty()) {
+    timelines.push_back(noTimeline(mistake->message, timelines.size()));
+    return orThrow(simulation.predict(bytes), name + ": ");
+  }
+  cost::SimulationOutcome outcome = orThrow(std::move(result), name + ": ");
+  if (!trace.empty())
+    writeTrace(simulation, timeline, machine, placement);
+  if (isOnPage)
+    keepTimeline(simulation, timeline, bytes, placement.numRanks());
+  return outcome;
+}
+
+CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Machine &machine) {
+  PlacedRequest placed(std::move(request), options, machine);
+  const std::string &name = placed.schedule.name;
+  compileForCosts(
+      placed.request, placed.runners, [&](mlir::ModuleOp, mlir::ModuleOp channel, const ResolvedSchedule &) {
+        cost::Simulation simulation = orThrow(
+            cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
+                                     {options.parsedRates(), programs.lanes, numCalls, programs.elementBytes()}),
+            name + ": ");
+        placed.keepBounds(!findCoded(channel));
+        for (int64_t bytes : options.sizes())
+          placed.add(bytes, predict(simulation, machine, placed.placement, name, bytes).prediction);
+      });
+  return std::move(placed.schedule);
+}
+
+void SimulateCommand::checkFlags() const {
+  output.check(options);
+  checkWritable(trace, "--trace");
+  if (!trace.empty() && options.sizes().size() > 1)
+    throw ToolError(ExitCode::Usage, "--trace: shows one program with one number of bytes, for example --bytes 1M");
+}
+
+void SimulateCommand::run() {
+  runtime::Mesh mesh = options.parsedMesh();
+  cost::Machine machine = options.readMachine();
+  (void)options.sizes(); // mistakes first
+  checkFlags();
+  std::vector<CompileRequest> requests = programs.makeRequests(mesh);
+  if (!trace.empty() && requests.size() > 1)
+    throw ToolError(ExitCode::Usage, "--trace: shows one program with one number of bytes, and there are several");
+  CostReport report = startReport(options, machine, requests, "simulation");
+  for (const CompileRequest &request : requests)
+    report.schedules.push_back(simulate(request, machine));
+  output.write(report, options, machine, timelines);
+}
+
+} // namespace
+
+void addSimulateCommand(CLI::App &app) {
+  CLI::App *command = addCommand(app, "simulate", "predicts what algorithms cost on a machine, event by event");
+  auto simulate = std::make_shared<SimulateCommand>();
+  simulate->programs.addTo(*command);
+  simulate->options.addTo(*command);
+  command->add_option("--calls", simulate->numCalls, "calls that follow each other at once; times are the mean of one")
+      ->check(CLI::Range(int64_t(1), int64_t(1'000'000)))
+      ->capture_default_str();
+  simulate->output.addTo(*command);
+  command->add_option("--trace", simulate->trace,
+                      "also writes a timeline, which ui.perfetto.dev opens: what every rank does when");
+  command->callback([simulate] { simulate->run(); });
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,90 @@
+// What exploration costs candidates with: from definitions to IR, through the compiler's passes, to the closed form.
+// Private to Explore.
+#pragma once
+
+#include "tools/explore/Explore.h"
+
+#include "compiler/Schedule.h"
+#include "ir/Kolo.h"
+#include "tools/explore/Search.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlir {
+class OpPassManager;
+}
+
+namespace kolo {
+struct PipelineOptions;
+
+namespace tools {
+
+/// What every structure is tried with. Those that the choreography pipeline treats alike follow each other.
+std::vector<Schedule> schedulesToTry();
+
+ResolvedSchedule resolved(const Schedule &schedule);
+
+inline constexpr int64_t mostSimulatedNodes = 4;
+
+/// The same kind of mesh on fewer nodes, at most so many in all dimensions of nodes together; powers of two stay ones.
+/// A dimension named "rank" is one of whole nodes.
+cost::PlacedMesh shrink(cost::PlacedMesh mesh, int64_t devicesPerNode, int64_t mostNodes);
+
+/// Bytes that leave every chunk as large on fewer ranks.
+int64_t shrinkBytes(int64_t bytes, KoloCollective collective, const cost::PlacedMesh &from, const cost::PlacedMesh &to);
+
+/// What one thread works with.
+class Workshop {
+public:
+  /// The choreography, its statements at their lines of the printed source; null with the reason when it is mistaken.
+  /// Checked on these sizes: passes need not do it again. Modules of earlier calls must be gone: the context may be.
+  mlir::OwningOpRef<mlir::ModuleOp> emit(const dsl::Definition &definition, const std::vector<int64_t> &sizes,
+                                         std::string &reason);
+
+  /// A module from text that the printer made, beside those of the last call of `emit`.
+  mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text);
+
+  /// Runs a pipeline; gives the first error, empty where there is none.
+  std::string run(mlir::ModuleOp module, void (*build)(mlir::OpPassManager &, const PipelineOptions &),
+                  const PipelineOptions &options);
+
+private:
+  void renew();
+  void placeOnLines(mlir::ModuleOp module, const std::string &file, const std::vector<unsigned> &lines);
+
+  std::unique_ptr<mlir::MLIRContext> context;
+  int numUses = 0;
+};
+
+/// Costs choreographies in closed form, on several threads.
+class Coster {
+public:
+  Coster(const ExploreRequest &request, std::vector<Schedule> schedules)
+      : request(request), schedules(std::move(schedules)), workshops(request.search.numThreads) {}
+
+  const std::vector<Schedule> &tried() const { return schedules; }
+  Workshop &workshop(unsigned thread) { return workshops[thread]; }
+
+  /// `bytesFor`: the bytes to cost in place of one of the request's sizes.
+  explore::Costs cost(
+      unsigned thread, const dsl::Definition &definition, const cost::PlacedMesh &mesh, const std::string &placement,
+      const std::function<int64_t(int64_t)> &bytesFor = [](int64_t bytes) { return bytes; });
+
+private:
+  void costGroup(Workshop &workshop, mlir::ModuleOp module, const cost::Placement &placement, size_t first, size_t last,
+                 const std::function<int64_t(int64_t)> &bytesFor, explore::Costs &costs);
+
+  const ExploreRequest &request;
+  std::vector<Schedule> schedules;
+  std::vector<Workshop> workshops;
+};
+
+} // namespace tools
+} // namespace kolo

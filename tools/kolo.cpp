@@ -1,0 +1,26 @@
+// kolo: compiles, runs and measures collectives.
+#include "tools/CommandLine.h"
+#include "tools/Commands.h"
+
+using namespace kolo::tools;
+
+static void addCommands(CLI::App &app) {
+  addListCommand(app);
+  addCompileCommand(app);
+  addCheckCommand(app);
+  addInspectCommand(app);
+  addRunCommand(app);
+  addBenchCommand(app);
+  addTuneCommand(app);
+  addMachineCommand(app);
+  addCostCommand(app);
+  addProbeCommand(app);
+  addSimulateCommand(app);
+  addExploreCommand(app);
+  addExportCommand(app);
+  addPreloadCommand(app);
+  addDoctorCommand(app);
+  addCodecCommand(app);
+}
+
+int main(int argc, char **argv) { return runCommandLine(argc, argv, addCommands); }
