@@ -6,36 +6,118 @@ import re
 import sys
 import unittest
 
-SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
-SUFFIXES = {".h", ".cpp", ".c", ".td"}
+import classes
+import includes
 
-# What a folder may include of the project and of LLVM, by the start of the path; the standard library is free to all.
+SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
+SUFFIXES = set(includes.SUFFIXES)
+PRODUCT = ("algorithms", "codec", "compiler", "dsl", "ir", "runtime", "targets", "tools")
+TREES = (*PRODUCT, "bench")
+
+MLIR = ("mlir/", "llvm/")
+PASSES = ("ir/", "compiler/Passes.h", "compiler/check/Verdict.h", *MLIR)  # passes ask the checker through Verdict.h alone
+# What the files of a folder may include beside those of the folder itself: starts of paths. The standard library, and libraries
+# that LIBRARIES does not name, are free to all. Every folder has a rule; those of the runtime are LAYERS too.
 MAY_INCLUDE = {
-    "codec": ("codec/", "kolo/dsl/Codec.h"),
-    "dsl/include": ("kolo/dsl/",),
-    "dsl": ("kolo/dsl/", "dsl/", "codec/", "ir/", "mlir/", "llvm/"),
-    "ir": ("ir/", "codec/", "Kolo", "mlir/", "llvm/"),
-    "compiler/check": ("codec/", "compiler/", "ir/", "mlir/", "llvm/"),
-    "compiler/cost": ("compiler/", "ir/", "kolo/runtime/PluginAbi.h", "nlohmann/", "mlir/", "llvm/"),
-    "compiler/model": ("compiler/model/", "compiler/SourceLine.h", "ir/", "mlir/", "llvm/"),
-    "compiler/explore": ("compiler/explore/", "compiler/cost/", "kolo/dsl/", "kolo/runtime/PluginAbi.h"),
-    "compiler/export": ("compiler/export/", "compiler/model/", "compiler/SourceLine.h", "ir/", "mlir/", "llvm/"),
-    "compiler/lower": ("compiler/", "ir/", "mlir/", "llvm/"),
-    # Passes ask the checker through Verdict.h alone: they depend on its answers, never on how it finds them.
-    "compiler/project": ("compiler/project/", "compiler/check/Verdict.h", "compiler/Passes.h", "ir/", "mlir/", "llvm/"),
-    "compiler/schedule": ("codec/", "compiler/schedule/", "compiler/project/", "compiler/model/", "compiler/check/Verdict.h",
-                          "compiler/Passes.h", "ir/", "mlir/", "llvm/"),
-    "compiler/sync": ("compiler/sync/", "compiler/check/Verdict.h", "compiler/Passes.h", "ir/", "mlir/", "llvm/"),
-    "targets": ("codec/", "targets/", "compiler/", "ir/", "kolo/runtime/PluginAbi.h", "kolo/runtime/DeviceAbi.h",
-                "mlir/", "llvm/", "lld/", "nlohmann/"),
+    "algorithms": ("kolo/dsl/",),
+    "bench/codec": ("codec/", "kolo/runtime/PluginAbi.h", "targets/", *MLIR, "fmt/"),
+    "bench/compare": ("kolo/runtime/PluginAbi.h", "kolo/runtime/"),
+    "bench/compile": ("compiler/", "dsl/", "kolo/dsl/", "ir/", "tools/compile/", *MLIR, "fmt/"),
+    "bench/cost": ("compiler/cost/closedform/", "ir/", "tools/compile/", *MLIR, "fmt/"),
+    "bench/hosts": ("bench/compare/", "kolo/runtime/", "runtime/network/"),
+    "bench/mpi": ("kolo/runtime/",),
+    "bench/nccl": ("kolo/runtime/",),
+    "bench/simulate": ("compiler/cost/simulation/", "tools/compile/", *MLIR, "fmt/"),
+    "bench/sync": ("tools/compile/", "tools/run/", "fmt/"),
+    "bench/writes": (),
+    "codec": ("kolo/dsl/Codec.h",),
+    "compiler": ("compiler/check/Verdict.h", "compiler/sync/InferenceMemory.h", "ir/", *MLIR),
+    "compiler/check": ("codec/", "compiler/Passes.h", "compiler/SourceLine.h", "compiler/check/sizes/", "compiler/model/",
+                       "compiler/project/", "ir/", *MLIR, "nlohmann/"),
+    "compiler/check/sizes": ("compiler/SourceLine.h", "compiler/check/", "compiler/model/", "ir/", *MLIR),
+    "compiler/cost": ("compiler/cost/bounds/", "ir/", *MLIR),
+    "compiler/cost/bounds": ("compiler/cost/machine/", "kolo/runtime/PluginAbi.h", "fmt/"),
+    "compiler/cost/closedform": ("compiler/SourceLine.h", "compiler/cost/Encoding.h", "compiler/cost/Prediction.h",
+                                 "compiler/cost/machine/", "compiler/model/", "compiler/project/", *MLIR),
+    "compiler/cost/machine": ("compiler/Schedule.h", "llvm/", "fmt/", "nlohmann/"),
+    "compiler/cost/simulation": ("compiler/SourceLine.h", "compiler/cost/Encoding.h", "compiler/cost/Prediction.h",
+                                 "compiler/cost/machine/", "compiler/model/", "ir/", *MLIR, "fmt/", "nlohmann/"),
+    "compiler/export": ("compiler/SourceLine.h", "compiler/model/", "ir/", *MLIR, "fmt/"),
+    "compiler/lower": ("ir/", *MLIR),
+    "compiler/model": ("ir/", *MLIR),
+    "compiler/project": PASSES,
+    "compiler/schedule": ("codec/", "compiler/model/", "compiler/project/", *PASSES),
+    "compiler/sync": PASSES,
+    "dsl": ("kolo/dsl/", "codec/", "ir/", *MLIR),
+    "dsl/include/kolo/dsl": (),
+    "ir": ("codec/", *MLIR),
+    "ir/reference": ("codec/", "ir/", *MLIR),
     "runtime": ("kolo/runtime/", "runtime/", "nlohmann/", "fmt/"),
-    "algorithms": ("kolo/dsl/", "algorithms/"),
+    "runtime/mpi": ("kolo/runtime/",),
+    "runtime/nccl": ("kolo/runtime/",),
+    "runtime/torch": ("kolo/runtime/",),
+    "targets": ("codec/", "targets/", "compiler/", "ir/", "kolo/runtime/PluginAbi.h", "kolo/runtime/DeviceAbi.h", *MLIR, "lld/",
+                "nlohmann/"),
+    "tools": ("",),
+    "tools/compile": ("compiler/", "dsl/", "ir/", "kolo/", "targets/", *MLIR, "fmt/", "nlohmann/"),
+    "tools/explore": ("algorithms/", "compiler/", "dsl/", "ir/", "kolo/", "tools/compile/", *MLIR),
+    "tools/report": ("compiler/cost/", "tools/compile/ToolError.h", "nlohmann/"),
+    "tools/run": ("codec/", "ir/reference/", "kolo/runtime/", "tools/compile/", *MLIR, "fmt/"),
+    "tools/tune": ("compiler/cost/", "kolo/runtime/", "tools/compile/", "tools/run/", *MLIR, "fmt/", "nlohmann/"),
+}
+RULE_BELOW = {"runtime": "runtime", "targets": "targets"}  # whose folders share one rule, but for those that have their own
+LIBRARIES = re.compile(r"^(CLI|fmt|gmock|gtest|lld|llvm|llvm-c|mlir|nlohmann)/")
+
+# The folders of the runtime: each may include those before it.
+LAYERS = ("include/kolo/runtime", "", "wait", "memory", "network", "network/fabric", "network/tcp", "transport", "bootstrap",
+          "loader", "device", "device/cuda", "device/hip", "mpi", "nccl", "torch")
+# Those that include one behind it, or `""`, which mixes the bottom with the top. This list only shrinks.
+AGAINST_LAYERS = {
+    "": ("loader", "memory", "network", "transport", "wait"),
+    "memory": ("transport",),
+    "network": ("network/fabric",),
+    "network/fabric": ("network/tcp",),
+    "network/tcp": ("bootstrap",),
+}
+# Folders that include each other, outside the runtime. This list only shrinks.
+MUTUAL = [("compiler", "compiler/check"), ("compiler", "compiler/sync"), ("compiler/check", "compiler/check/sizes"),
+          ("targets/cpu", "targets/cpu/kernels")]
+
+# A class has at most so many methods and fields. C interfaces, whose names begin with Kolo, are lists by nature.
+MOST_METHODS, MOST_FIELDS = 30, 15
+# Wider ones, as (methods, fields). This list only shrinks, and so do its numbers: tests/layout/measure.py prints them.
+WIDER = {
+    "compiler/check/VectorClockRun": (58, 29),
+    "compiler/check/sizes/SizeRun": (58, 20),
+    "compiler/cost/closedform/Calculator": (31, 22),
+    "compiler/cost/closedform/LoadModel": (44, 11),
+    "compiler/cost/simulation/FairRates": (33, 13),
+    "compiler/cost/simulation/Simulator": (25, 26),
+    "compiler/model/Tracer": (28, 17),
+    "dsl/Recording": (3, 17),
+    "runtime/Call": (14, 25),
+    "runtime/CommunicatorState": (42, 22),
+    "runtime/Plan": (4, 23),
+    "runtime/device/DeviceState": (84, 29),
+    "runtime/include/kolo/runtime/ProgramInfo": (3, 19),
+    "runtime/network/fabric/FabricTransport": (65, 21),
+    "runtime/network/fabric/Nic": (28, 19),
+    "runtime/network/tcp/Connection": (37, 23),
+    "runtime/network/tcp/Greeter": (38, 23),
+    "runtime/network/tcp/TcpTransport": (54, 23),
+    "runtime/torch/Group": (44, 9),
+    "runtime/transport/HostLinks": (44, 18),
+    "runtime/transport/Peers": (32, 11),
+    "targets/cpu/ProgramLowering": (33, 2),
+    "targets/gpu/KernelLowering": (40, 7),
+    "targets/gpu/MoveFunctions": (36, 6),
+    "tools/compile/CompileRequest": (0, 20),
+    "tools/run/RankJob": (8, 18),
 }
 # Targets do not know each other, but for `gpu`, which `cuda` and `hip` share. Packaging knows the host's target alone:
 # whoever asks for a plugin hands it the images of devices. Nothing that is to be packed knows packaging.
 TARGETS_MAY_INCLUDE = {"cpu": {"cpu"}, "gpu": {"gpu"}, "cuda": {"cuda", "gpu"}, "hip": {"hip", "gpu"},
                        "package": {"package", "cpu"}}
-PROJECT = re.compile(r"^(kolo/|codec/|dsl/|ir/|compiler/|targets/|runtime/|algorithms/|driver/|mlir/|llvm/|lld/|llvm-c/)")
 
 
 def sources(folder):
@@ -44,20 +126,67 @@ def sources(folder):
             yield path
 
 
-def includes(path):
-    return re.findall(r'^\s*#?\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.M)
+def spelled(name):
+    """The path of a public header as authors write it."""
+    return re.sub(r"^(dsl|runtime)/include/", "", name)
+
+
+def rule_of(folder):
+    """What a folder may include; None: it has no rule."""
+    return MAY_INCLUDE.get(folder, MAY_INCLUDE.get(RULE_BELOW.get(folder.split("/")[0])))
+
+
+def forbidden_includes(tree):
+    """Includes that no rule allows, and folders without a rule."""
+    wrong = [f"{folder} has no rule" for folder in sorted({os.path.dirname(path) for path in tree}) if rule_of(folder) is None]
+    for path in tree:
+        folder = os.path.dirname(path)
+        for name in includes.includes(path, tree):
+            isOwn = name in tree and os.path.dirname(name) == folder
+            if (name in tree or LIBRARIES.match(name)) and not isOwn and not spelled(name).startswith(rule_of(folder) or ()):
+                wrong.append(f"{path} includes {name}")
+    return wrong
+
+
+def against_layers(tree):
+    """For each folder of the runtime, the folders behind it that it includes; and folders that are in no layer."""
+    found, unknown = {}, set()
+    for a, b in includes.pairs({path: text for path, text in tree.items() if path.startswith("runtime/")}):
+        a, b = (re.sub("^runtime/?", "", folder) for folder in (a, b))
+        unknown |= {a, b} - set(LAYERS)
+        if not unknown and LAYERS.index(b) > LAYERS.index(a):
+            found.setdefault(a, set()).add(b)
+    return {folder: tuple(sorted(behind)) for folder, behind in found.items()}, unknown
+
+
+def wide_classes(tree):
+    """The classes that are wider than a class may be: (methods, fields) by name and folder."""
+    return {f"{os.path.dirname(path)}/{each.name}": (each.methods, each.fields)
+            for path, text in tree.items() if path.endswith((".h", ".cpp")) for each in classes.classes_of(text)
+            if (each.methods > MOST_METHODS or each.fields > MOST_FIELDS) and not each.name.startswith("Kolo")}
 
 
 class Layout(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.tree = includes.read_tree(SOURCE, TREES)
+
     def test_folders_include_only_what_their_arrows_allow(self):
-        wrong = []
-        for folder, allowed in MAY_INCLUDE.items():
-            for path in sources(folder):
-                if folder == "dsl" and (SOURCE / "dsl/include") in path.parents:
-                    continue
-                wrong += [f"{path.relative_to(SOURCE)} includes {name}" for name in includes(path)
-                          if PROJECT.match(name) and not name.startswith(allowed)]
-        self.assertEqual(wrong, [])
+        self.assertGreater(len(self.tree), 800)
+        self.assertEqual(forbidden_includes(self.tree), [])
+
+    def test_every_rule_is_for_a_folder(self):
+        self.assertEqual(set(MAY_INCLUDE) - {os.path.dirname(path) for path in self.tree}, set())
+
+    def test_the_runtime_is_in_layers_but_for_a_list_that_shrinks(self):
+        self.assertEqual(against_layers(self.tree), (AGAINST_LAYERS, set()))
+
+    def test_folders_do_not_include_each_other_but_for_a_list_that_shrinks(self):
+        outside = {pair: number for pair, number in includes.pairs(self.tree).items() if not pair[0].startswith("runtime")}
+        self.assertEqual(includes.mutual(outside), MUTUAL)
+
+    def test_classes_are_not_wide_but_for_a_list_that_shrinks(self):
+        self.assertEqual(wide_classes(self.tree), WIDER)
 
     def test_targets_include_only_what_their_arrows_allow(self):
         folders = {path.name for path in (SOURCE / "targets").iterdir() if path.is_dir()}
@@ -66,7 +195,7 @@ class Layout(unittest.TestCase):
         for path in sources("targets"):
             inside = path.relative_to(SOURCE / "targets").parts
             allowed = TARGETS_MAY_INCLUDE[inside[0]] if len(inside) > 1 else set()
-            for name in includes(path):
+            for name in includes.includes(str(path.relative_to(SOURCE)), self.tree):
                 parts = name.split("/")
                 if parts[0] == "targets" and parts[1] in folders - allowed:
                     wrong.append(f"{path.relative_to(SOURCE)} includes {name}")
@@ -76,16 +205,16 @@ class Layout(unittest.TestCase):
         wrong = []
         for folder in ("dsl/include", "runtime/include"):
             for path in sources(folder):
-                wrong += [f"{path.relative_to(SOURCE)} includes {name}" for name in includes(path)
+                wrong += [f"{path.relative_to(SOURCE)} includes {name}" for name in includes.INCLUDE.findall(path.read_text())
                           if "/" in name and not name.startswith("kolo/")]
         self.assertEqual(wrong, [])
 
     def test_only_one_file_of_the_language_knows_mlir(self):
-        knowing = [path.name for path in sources("dsl") if any(name.startswith("mlir/") for name in includes(path))]
+        knowing = [path.name for path in sources("dsl") if any(name.startswith("mlir/") for name in includes.INCLUDE.findall(path.read_text()))]
         self.assertEqual(set(knowing), {"EmitChoreography.cpp", "EmitChoreography.h"})
 
     def test_no_file_has_800_lines(self):
-        folders = ("codec", "dsl", "ir", "compiler", "targets", "runtime", "algorithms", "tests", "bench")
+        folders = (*TREES, "tests")
         long = [str(path) for folder in folders for path in sources(folder) if len(path.read_text().splitlines()) >= 800]
         self.assertEqual(long, [])
 
@@ -96,8 +225,7 @@ class Layout(unittest.TestCase):
         self.assertEqual(reading, ofNccl)
 
     def test_every_header_says_what_it_is(self):
-        silent = [str(path.relative_to(SOURCE)) for folder in ("codec", "dsl", "ir", "compiler", "targets", "runtime",
-                                                                           "algorithms")
+        silent = [str(path.relative_to(SOURCE)) for folder in PRODUCT
                   for path in sources(folder) if path.suffix == ".h" and not path.read_text().startswith(("//", "/*"))]
         self.assertEqual(silent, [])
 
@@ -114,6 +242,70 @@ class Layout(unittest.TestCase):
                 if not (SOURCE / name).exists():
                     broken.append(f"{page.relative_to(SOURCE)}: {name}")
         self.assertEqual(broken, [])
+
+
+class PlantedViolations(unittest.TestCase):
+    """What each check says of a tree with a fault."""
+
+    def wrong(self, path, include, *others):
+        tree = {name: "" for name in others}
+        return forbidden_includes({**tree, path: f'#include "{include}"\n'})
+
+    def test_a_door_that_reaches_inside_the_runtime_by_a_relative_path(self):
+        self.assertEqual(self.wrong("runtime/mpi/Process.cpp", "../CommunicatorState.h", "runtime/CommunicatorState.h"),
+                         ["runtime/mpi/Process.cpp includes runtime/CommunicatorState.h"])
+
+    def test_a_name_that_begins_in_a_folder_that_a_target_adds(self):
+        self.assertEqual(self.wrong("runtime/nccl/Door.cpp", "wait/Wait.h", "runtime/wait/Wait.h"),
+                         ["runtime/nccl/Door.cpp includes runtime/wait/Wait.h"])
+
+    def test_a_compiler_that_knows_its_tools(self):
+        self.assertEqual(self.wrong("compiler/check/Bits.cpp", "tools/run/Data.h", "tools/run/Data.h"),
+                         ["compiler/check/Bits.cpp includes tools/run/Data.h"])
+
+    def test_a_pass_that_looks_inside_the_checker(self):
+        self.assertEqual(self.wrong("compiler/sync/Settling.cpp", "../check/Clock.h", "compiler/check/Clock.h"),
+                         ["compiler/sync/Settling.cpp includes compiler/check/Clock.h"])
+
+    def test_cost_models_that_know_each_other(self):
+        self.assertEqual(self.wrong("compiler/cost/closedform/Loads.cpp", "compiler/cost/simulation/Simulator.h",
+                                    "compiler/cost/simulation/Simulator.h"),
+                         ["compiler/cost/closedform/Loads.cpp includes compiler/cost/simulation/Simulator.h"])
+
+    def test_a_library_where_it_does_not_belong(self):
+        self.assertEqual(self.wrong("runtime/wait/Wait.cpp", "llvm/ADT/StringRef.h"),
+                         ["runtime/wait/Wait.cpp includes llvm/ADT/StringRef.h"])
+        self.assertEqual(self.wrong("codec/Codec.cpp", "fmt/format.h"), ["codec/Codec.cpp includes fmt/format.h"])
+
+    def test_a_folder_without_a_rule(self):
+        self.assertEqual(self.wrong("compiler/new/Pass.cpp", "vector"), ["compiler/new has no rule"])
+        self.assertEqual(self.wrong("bench/new/Bench.cpp", "kolo/runtime/Plugin.h", "runtime/include/kolo/runtime/Plugin.h"),
+                         ["bench/new has no rule", "bench/new/Bench.cpp includes runtime/include/kolo/runtime/Plugin.h"])
+
+    def test_what_is_allowed(self):
+        for path, include, other in (("runtime/mpi/Process.cpp", "kolo/runtime/Plugin.h", "runtime/include/kolo/runtime/Plugin.h"),
+                                     ("runtime/mpi/Process.cpp", "Handles.h", "runtime/mpi/Handles.h"),
+                                     ("compiler/check/Bits.cpp", "mlir/IR/Value.h", "ir/Kolo.h")):
+            self.assertEqual(self.wrong(path, include, other), [])
+
+    def test_a_layer_that_includes_one_behind_it(self):
+        tree = {"runtime/wait/Wait.h": '#include "../bootstrap/Join.h"\n', "runtime/bootstrap/Join.h": ""}
+        self.assertEqual(against_layers(tree), ({"wait": ("bootstrap",)}, set()))
+        tree = {"runtime/new/A.h": '#include "wait/Wait.h"\n', "runtime/wait/Wait.h": ""}
+        self.assertEqual(against_layers(tree), ({}, {"new"}))
+
+    def test_folders_that_include_each_other(self):
+        tree = {"ir/A.h": '#include "codec/B.h"\n', "codec/B.h": '#include "../ir/A.h"\n'}
+        self.assertEqual(includes.mutual(includes.pairs(tree)), [("codec", "ir")])
+
+    def test_wide_classes(self):
+        methods = "".join(f"  virtual std::function<void(int)> get{i}(int a = {{}}) const;\n" for i in range(30))
+        narrow = "class A final : public B<int> {\npublic:\n  A() = default;\n  static constexpr int most = 3;\n" + methods
+        self.assertEqual(wide_classes({"ir/A.h": narrow + "};"}), {})
+        self.assertEqual(wide_classes({"ir/A.h": narrow + "  void set() { x = f(); }\n};"}), {"ir/A": (31, 0)})
+        fields = "".join(f"  std::function<bool(int)> f{i} = {{}};\n" for i in range(14))
+        self.assertEqual(wide_classes({"ir/A.h": "struct A {\n" + fields + "  int a{};\n};"}), {})
+        self.assertEqual(wide_classes({"ir/A.h": "struct A {\n" + fields + "  int a{}, b = f(1);\n};"}), {"ir/A": (0, 16)})
 
 
 if __name__ == "__main__":
