@@ -1,6 +1,8 @@
 // Symbolic expressions as text. C++ reads the text back into the same tree of operations, constant for constant.
 #include "dsl/PrintExpression.h"
 
+#include "codec/Presets.h"
+
 #include <algorithm>
 #include <cctype>
 #include <functional>
@@ -22,9 +24,10 @@ IdentifierSet::IdentifierSet()
            "template", "this",     "throw",   "true",    "try",      "typedef",  "typeid",   "typename",  "union",
            "unsigned", "using",    "virtual", "void",    "volatile", "while",    "xor",      "std",       "kolo",
            "c",        "me",       "in",      "out",     "root",     "variant",  "all",      "range",     "min",
-           "max",      "pow2",     "log2",    "levels",  "none",     "f32",      "f16",      "bf16",      "e4m3",
-           "e5m2",     "mxfp8",    "mxfp6",   "mxfp4",   "mxint8",   "nvfp4",    "fp4",      "int8",      "int4",
-           "quick8",   "quick6",   "quick4",  "sign",    "Codec",    "Element",  "Scale",    "Rule"} {}
+           "max",      "pow2",     "log2",    "levels",  "Codec",    "Element",  "Scale",    "Rule"} {
+  for (const codec::Preset &preset : codec::presets())
+    used.emplace(preset.name);
+}
 
 std::string IdentifierSet::take(const std::string &wanted) {
   std::string base;

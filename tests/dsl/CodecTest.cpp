@@ -1,7 +1,9 @@
 // Codecs in the language: which buffers get which, what whoever compiles chooses, and mistakes.
 #include "Support.h"
 
+#include "codec/Presets.h"
 #include "dsl/EmitChoreography.h"
+#include "dsl/PrintExpression.h"
 #include "dsl/PrintSource.h"
 
 #include "mlir/IR/Verifier.h"
@@ -126,4 +128,9 @@ TEST(Codecs, ACollectiveNamesItsDimensionsInOrderAndOnce) {
   std::unique_ptr<Recording> twice = recordBody(ReduceScatter.over("die", "die"), mesh, nothing);
   ASSERT_EQ(twice->diagnostics.size(), 1u);
   EXPECT_EQ(twice->diagnostics[0].message, "the collective names dimension 'die' twice");
+}
+
+TEST(PrintedSource, HasNoVariableWithTheNameOfAPreset) {
+  for (const codec::Preset &preset : codec::presets())
+    EXPECT_EQ(IdentifierSet().take(std::string(preset.name)), std::string(preset.name) + "2");
 }
