@@ -1,5 +1,6 @@
 // The mistakes that show without knowing the size of the mesh. Those that need it are found by compiler/check.
 #include "codec/Presets.h"
+#include "dsl/Collectives.h"
 #include "dsl/Recording.h"
 
 #include <algorithm>
@@ -10,11 +11,6 @@ namespace kolo::dsl {
 using Kind = Expression::Kind;
 
 namespace {
-
-bool hasRoot(CollectiveKind kind) {
-  using enum CollectiveKind;
-  return kind == Broadcast || kind == Reduce || kind == Gather || kind == Scatter;
-}
 
 bool isOne(const ExpressionRef &expression) { return expression->kind == Kind::Constant && expression->value == 1; }
 
@@ -37,15 +33,11 @@ public:
       checkExpression(statement.condition);
     if (recording.buffers[size_t(statement.destination.buffer)].role == RecordedBuffer::Role::Input)
       mistake("the input may not be written; use inPlace() or a scratch buffer");
-    if (statement.isReducing && !reduces(recording.definition.collective.kind))
+    if (statement.isReducing && !factsOf(recording.definition.collective.kind).reduces)
       mistake("this collective has no reduction; reduce() belongs to reduce-scatter, all-reduce and reduce");
   }
 
 private:
-  static bool reduces(CollectiveKind kind) {
-    return kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce;
-  }
-
   void mistake(std::string message) {
     statement.isMistaken = true;
     recording.report(statement.origin, std::move(message));
@@ -148,7 +140,7 @@ std::string findMisuse(const Recording &recording, const ExpressionRef &expressi
   if (usesEmptyTable)
     return "uses a table without entries";
   bool usesRoot = anyNode(expression, [](const Expression &node) { return node.kind == Kind::Root; });
-  if (usesRoot && !hasRoot(recording.definition.collective.kind))
+  if (usesRoot && !factsOf(recording.definition.collective.kind).hasRoot())
     return "uses the root of a collective that has none";
   return "";
 }

@@ -1,4 +1,5 @@
 // What a choreography's body calls: everything is recorded, nothing is executed.
+#include "dsl/Collectives.h"
 #include "dsl/Recording.h"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ Buffer Choreography::inPlace(Location location) {
   }
   recordedInput.sameGridAs = 1;
   auto copyInput = [&] { copy(input(), output(), location); };
-  if (recording->definition.collective.kind == CollectiveKind::Broadcast)
+  if (factsOf(recording->definition.collective.kind).isInputAtRoot)
     when(rank() == root(), copyInput);
   else
     copyInput();

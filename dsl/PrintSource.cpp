@@ -2,6 +2,7 @@
 #include "dsl/PrintSource.h"
 
 #include "codec/Presets.h"
+#include "dsl/Collectives.h"
 #include "dsl/PrintExpression.h"
 
 #include <algorithm>
@@ -13,28 +14,6 @@ namespace kolo::dsl {
 namespace {
 
 constexpr size_t maxWidth = 120;
-
-const char *nameOf(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::AllGather:
-    return "AllGather";
-  case CollectiveKind::ReduceScatter:
-    return "ReduceScatter";
-  case CollectiveKind::AllReduce:
-    return "AllReduce";
-  case CollectiveKind::Broadcast:
-    return "Broadcast";
-  case CollectiveKind::Reduce:
-    return "Reduce";
-  case CollectiveKind::Gather:
-    return "Gather";
-  case CollectiveKind::Scatter:
-    return "Scatter";
-  case CollectiveKind::AllToAll:
-    return "AllToAll";
-  }
-  return "";
-}
 
 std::string quoted(const std::string &text) {
   std::string result = "\"";
@@ -432,7 +411,7 @@ std::string SourcePrinter::printTables() {
 
 std::string SourcePrinter::printHead() const {
   const Definition &definition = recording.definition;
-  std::string collective = nameOf(definition.collective.kind);
+  std::string collective = factsOf(definition.collective.kind).name;
   if (!definition.collective.dims.empty())
     collective += ".over(" + quotedList(definition.collective.dims) + ")";
   return "KOLO_COLLECTIVE(" + definition.name + ", " + collective + ", Mesh(" + quotedList(definition.mesh.dims) +

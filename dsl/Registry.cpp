@@ -1,4 +1,5 @@
 // Registration of choreographies, and the run of a body that records one.
+#include "dsl/Collectives.h"
 #include "dsl/Recording.h"
 
 #include <algorithm>
@@ -39,11 +40,9 @@ static void resolveGroup(Recording &recording) {
 }
 
 static RecordedBuffer makeBuffer(const Recording &recording, RecordedBuffer::Role role) {
-  using enum CollectiveKind;
-  CollectiveKind kind = recording.definition.collective.kind;
+  const CollectiveFacts &facts = factsOf(recording.definition.collective.kind);
   bool isInput = role == RecordedBuffer::Role::Input;
-  bool hasBlocks =
-      kind == AllToAll || (isInput ? kind == ReduceScatter || kind == Scatter : kind == AllGather || kind == Gather);
+  bool hasBlocks = isInput ? facts.hasInputPerRank : facts.hasOutputPerRank;
   RecordedBuffer buffer{.role = role, .name = isInput ? "input" : "output", .hasBlockPerRank = hasBlocks, .grid = {}};
   if (hasBlocks)
     for (int dim : recording.groupDims)

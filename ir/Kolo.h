@@ -49,8 +49,10 @@ BufferOp findCoded(mlir::Operation *program);
 /// Whether such a buffer is the caller's, who knows its size; otherwise it is the program's own.
 inline bool isOfCaller(BufferRole role) { return role == BufferRole::Input || role == BufferRole::Output; }
 
-/// Whether a collective's input or output exists at the root alone. tools/compile/Kinds.cpp ties this, and
-/// isReduction, to the lists in PluginAbi.h.
+// Facts about collectives, from which all that asks for results follows. tools/compile/Kinds.cpp ties them to the lists
+// in PluginAbi.h and in the language.
+
+/// Whether a collective's input or output exists at the root alone.
 constexpr bool isAtRoot(CollectiveKind kind, BufferRole role) {
   if (role == BufferRole::Input)
     return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Scatter;
@@ -58,6 +60,13 @@ constexpr bool isAtRoot(CollectiveKind kind, BufferRole role) {
 }
 constexpr bool hasRoot(CollectiveKind kind) {
   return isAtRoot(kind, BufferRole::Input) || isAtRoot(kind, BufferRole::Output);
+}
+/// Whether a collective's input or output has a block for each rank of the group; others have one block.
+constexpr bool hasBlockPerMember(CollectiveKind kind, BufferRole role) {
+  using enum CollectiveKind;
+  if (role == BufferRole::Input)
+    return kind == ReduceScatter || kind == Scatter || kind == AllToAll;
+  return role == BufferRole::Output && (kind == AllGather || kind == Gather || kind == AllToAll);
 }
 constexpr bool isReduction(CollectiveKind kind) {
   return kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce || kind == CollectiveKind::ReduceScatter;

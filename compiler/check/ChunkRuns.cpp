@@ -112,8 +112,7 @@ bool Cutter::addMoves(const Trace &trace) {
 bool Cutter::pairInputAndOutput() {
   CollectiveKind kind = tracer.program().program.getCollective().getKind();
   std::optional<uint32_t> input = tracer.bufferOf(BufferRole::Input), output = tracer.bufferOf(BufferRole::Output);
-  bool isAlike =
-      kind == CollectiveKind::Broadcast || kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce;
+  bool isAlike = !hasBlockPerMember(kind, BufferRole::Input) && !hasBlockPerMember(kind, BufferRole::Output);
   return isAlike && input && output && tracer.grids()[*input].numChunks == tracer.grids()[*output].numChunks &&
          addMove(wholeOf(*input), wholeOf(*output));
 }

@@ -150,23 +150,9 @@ ChunkContent ChunkState::expected(int64_t rank, const BitVector &group, int64_t 
         one.set(member);
     return one;
   };
-  switch (collective.getKind()) {
-  case CollectiveKind::AllGather:
-  case CollectiveKind::Gather:
-    return {inner, only(block)};
-  case CollectiveKind::ReduceScatter:
-    return {numberInGroup(rank) * cut + inner, group};
-  case CollectiveKind::AllReduce:
-  case CollectiveKind::Reduce:
-    return {inner, group};
-  case CollectiveKind::Broadcast:
-    return {inner, only(root)};
-  case CollectiveKind::Scatter:
-    return {numberInGroup(rank) * cut + inner, only(root)};
-  case CollectiveKind::AllToAll:
-    return {numberInGroup(rank) * cut + inner, only(block)};
-  }
-  llvm_unreachable("every collective is handled");
+  CollectiveKind kind = collective.getKind();
+  int64_t sent = inner + (hasBlockPerMember(kind, BufferRole::Input) ? numberInGroup(rank) * cut : 0);
+  return {sent, isReduction(kind) ? group : only(isAtRoot(kind, BufferRole::Input) ? root : block)};
 }
 
 std::optional<std::string> ChunkState::findWrongResult() {

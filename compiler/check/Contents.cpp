@@ -21,23 +21,11 @@ WantedContent wantedContent(const Tracer &tracer, int64_t rank, int64_t outputCh
       result = result * size + coordinate;
     return result;
   };
-  switch (collective.getKind()) {
-  case CollectiveKind::AllGather:
-  case CollectiveKind::Gather:
-    return {inner, member(block), false};
-  case CollectiveKind::ReduceScatter:
-    return {tracer.numberInGroup(rank) * cut + inner, -1, true};
-  case CollectiveKind::AllReduce:
-  case CollectiveKind::Reduce:
-    return {inner, -1, true};
-  case CollectiveKind::Broadcast:
-    return {inner, member(tracer.rootNumber()), false};
-  case CollectiveKind::Scatter:
-    return {tracer.numberInGroup(rank) * cut + inner, member(tracer.rootNumber()), false};
-  case CollectiveKind::AllToAll:
-    return {tracer.numberInGroup(rank) * cut + inner, member(block), false};
-  }
-  llvm_unreachable("every collective is handled");
+  CollectiveKind kind = collective.getKind();
+  int64_t sent = inner + (hasBlockPerMember(kind, BufferRole::Input) ? tracer.numberInGroup(rank) * cut : 0);
+  if (isReduction(kind))
+    return {sent, -1, true};
+  return {sent, member(isAtRoot(kind, BufferRole::Input) ? tracer.rootNumber() : block), false};
 }
 
 Contents::Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuffer, const BufferCodecs &codecs,

@@ -143,7 +143,7 @@ inline constexpr int64_t mostRanksOfExactTerms = 1024;
 
 /// Whether a collective gives all ranks of a group the same output.
 inline bool givesAllTheSame(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::AllGather || kind == CollectiveKind::Broadcast;
+  return !isAtRoot(kind, BufferRole::Output) && !hasBlockPerMember(kind, BufferRole::Input);
 }
 
 /// What one codec adds to the error of an output: |error| <= factor * u * A, to first order. u is the codec's worst

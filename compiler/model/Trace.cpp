@@ -128,25 +128,6 @@ bool Tracer::startGrids(int64_t rank) {
   return true;
 }
 
-/// Of the caller's buffers; the others have one block.
-static bool hasBlockPerMember(CollectiveKind collective, BufferRole role) {
-  switch (collective) {
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::Scatter:
-    return role == BufferRole::Input;
-  case CollectiveKind::AllGather:
-  case CollectiveKind::Gather:
-    return role == BufferRole::Output;
-  case CollectiveKind::AllToAll:
-    return true;
-  case CollectiveKind::AllReduce:
-  case CollectiveKind::Broadcast:
-  case CollectiveKind::Reduce:
-    return false;
-  }
-  llvm_unreachable("every collective is handled");
-}
-
 /// The table of blocks in ir/README.md. Chunks of blocks beyond it lie outside of the caller's buffer.
 bool Tracer::hasBlocksOfCall(const BufferInfo &buffer, const Grid &grid) {
   int64_t groupSize = 1, numBlocks = grid.numChunks / grid.chunksPerBlock;

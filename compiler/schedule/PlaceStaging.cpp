@@ -36,24 +36,22 @@ bool movesInputHome(StatementInterface statement, const ProgramShape &shape) {
              return std::get<0>(pair) == body.getArgument(unsigned(std::get<1>(pair)));
            });
   };
-  switch (shape.collective.getKind()) {
-  case CollectiveKind::AllGather:
-  case CollectiveKind::Gather:
+  CollectiveKind kind = shape.collective.getKind();
+  bool isInCut = hasBlockPerMember(kind, BufferRole::Input), isOutCut = hasBlockPerMember(kind, BufferRole::Output);
+  if (isOutCut && !isInCut)
     return slices.getSourceOffsets().empty() && isMyBlock(slices.getDestinationOffsets());
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::Scatter:
+  if (isInCut && !isOutCut)
     return slices.getDestinationOffsets().empty() && isMyBlock(slices.getSourceOffsets());
-  default: // input and output have one size; the same place is home, and "everything" starts at constants 0
-    return llvm::equal(slices.getSourceSizes(), slices.getDestinationSizes(),
-                       [](Value a, Value b) {
-                         return a == b || (a.getDefiningOp() && b.getDefiningOp() &&
-                                           OperationEquivalence::isEquivalentTo(a.getDefiningOp(), b.getDefiningOp(),
-                                                                                OperationEquivalence::IgnoreLocations));
-                       }) &&
-           llvm::equal(slices.getSourceOffsets(), slices.getDestinationOffsets(), [](Value a, Value b) {
-             return a == b || (getConstantIntValue(a) && getConstantIntValue(a) == getConstantIntValue(b));
-           });
-  }
+  // Input and output have one size; the same place is home, and "everything" starts at constants 0.
+  return llvm::equal(slices.getSourceSizes(), slices.getDestinationSizes(),
+                     [](Value a, Value b) {
+                       return a == b || (a.getDefiningOp() && b.getDefiningOp() &&
+                                         OperationEquivalence::isEquivalentTo(a.getDefiningOp(), b.getDefiningOp(),
+                                                                              OperationEquivalence::IgnoreLocations));
+                     }) &&
+         llvm::equal(slices.getSourceOffsets(), slices.getDestinationOffsets(), [](Value a, Value b) {
+           return a == b || (getConstantIntValue(a) && getConstantIntValue(a) == getConstantIntValue(b));
+         });
 }
 
 /// An in-place call may run as it is if nothing reads the input once anything of the output was overwritten. Statements

@@ -118,28 +118,16 @@ std::optional<std::string> TaggedData::check(int rank, int root, int64_t count, 
   const std::vector<int64_t> &group = groups[size_t(rank)];
   auto bytes = static_cast<const std::byte *>(output);
   int64_t mine = memberNumber(rank) * count;
-  auto rootTable = [&]() -> const Table & { return inputs[size_t(group[size_t(root)])]; };
-  switch (collective) {
-  case CollectiveKind::AllReduce:
-  case CollectiveKind::Reduce:
-    return compare(reductions[size_t(rank)], 0, 0, count, bytes, rank);
-  case CollectiveKind::ReduceScatter:
-    return compare(reductions[size_t(rank)], mine, 0, count, bytes, rank);
-  case CollectiveKind::Broadcast:
-    return compare(rootTable(), 0, 0, count, bytes, rank);
-  case CollectiveKind::Scatter:
-    return compare(rootTable(), mine, 0, count, bytes, rank);
-  case CollectiveKind::AllGather:
-  case CollectiveKind::Gather:
-  case CollectiveKind::AllToAll:
-    for (size_t block = 0; block < group.size(); ++block) {
-      int64_t phase = collective == CollectiveKind::AllToAll ? mine : 0;
-      if (auto wrong = compare(inputs[size_t(group[block])], phase, int64_t(block) * count, count, bytes, rank))
-        return wrong;
-    }
-    return std::nullopt;
-  }
-  return "unknown collective";
+  const runtime::CollectiveFacts facts = runtime::factsOf(collective);
+  int64_t sent = runtime::isPerRank(facts.input) ? mine : 0; // the first element of what each input gives this rank
+  if (facts.reduces)
+    return compare(reductions[size_t(rank)], sent, 0, count, bytes, rank);
+  if (runtime::isAtRoot(facts.input))
+    return compare(inputs[size_t(group[size_t(root)])], sent, 0, count, bytes, rank);
+  for (size_t block = 0; block < group.size(); ++block)
+    if (auto wrong = compare(inputs[size_t(group[block])], sent, int64_t(block) * count, count, bytes, rank))
+      return wrong;
+  return std::nullopt;
 }
 
 } // namespace kolo::tools

@@ -12,13 +12,6 @@ bool SizeRun::isInGroup(size_t meshDim) const {
   return llvm::is_contained(program.getCollective().getGroupDims(), int64_t(meshDim));
 }
 
-/// Whether the collective gives each rank of a group a block of such a buffer.
-static bool hasBlockPerMember(CollectiveKind collective, BufferRole role) {
-  return collective == CollectiveKind::AllToAll ||
-         (collective == CollectiveKind::AllGather && role == BufferRole::Output) ||
-         (collective == CollectiveKind::ReduceScatter && role == BufferRole::Input);
-}
-
 /// The buffers of all ranks, from the arithmetic at the top level.
 bool SizeRun::defineBuffers() {
   for (Operation &op : program.getBody().front())
@@ -184,12 +177,12 @@ bool SizeRun::findAlias() {
     return in.numBlockDims == 0 && ArrayRef(out.extents).drop_front(out.numBlockDims) == ArrayRef(in.extents);
   };
   CollectiveKind kind = program.getCollective().getKind();
-  if (kind == CollectiveKind::AllGather && isOwnBlock(*input, *output))
+  bool isInCut = hasBlockPerMember(kind, BufferRole::Input), isOutCut = hasBlockPerMember(kind, BufferRole::Output);
+  if (isOutCut && !isInCut && isOwnBlock(*input, *output))
     alias = Alias{*input, *output, true};
-  else if (kind == CollectiveKind::ReduceScatter && isOwnBlock(*output, *input))
+  else if (isInCut && !isOutCut && isOwnBlock(*output, *input))
     alias = Alias{*output, *input, true};
-  else if (kind != CollectiveKind::AllGather && kind != CollectiveKind::ReduceScatter &&
-           buffers[*input].extents == buffers[*output].extents)
+  else if (isInCut == isOutCut && buffers[*input].extents == buffers[*output].extents)
     alias = Alias{*input, *output, false};
   else
     return fail("calls in place have inputs and outputs that are cut differently");
@@ -225,8 +218,7 @@ std::optional<Content> SizeRun::wantedContent(ArrayRef<int64_t> indices, int64_t
   ArrayRef<int64_t> groupDims = program.getCollective().getGroupDims();
   Content content;
   content.call = call;
-  bool isReduction = kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter;
-  content.isDivided = isReduction;
+  content.isDivided = isReduction(kind);
   auto addIndex = [&](size_t gridDim, int64_t index, const Affine &place) {
     content.chunk.push_back(gridDim == in.grownDim ? 0 : index);
     if (gridDim == in.grownDim)
@@ -242,7 +234,7 @@ std::optional<Content> SizeRun::wantedContent(ArrayRef<int64_t> indices, int64_t
   }
   for (size_t gridDim = out.numBlockDims; gridDim < out.extents.size(); ++gridDim)
     addIndex(content.chunk.size(), indices[gridDim], Affine::k());
-  if (isReduction) {
+  if (content.isDivided) {
     content.contributions = wholeGroup(orbit);
     return content;
   }

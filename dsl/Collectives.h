@@ -1,0 +1,32 @@
+// What the language knows of each collective. Used by recordings, their checks and printed source;
+// tools/compile/Kinds.cpp ties it to the lists of the dialect and of the C ABI.
+#pragma once
+
+#include "kolo/dsl/Collective.h"
+
+#include <array>
+#include <cstddef>
+
+namespace kolo::dsl {
+
+struct CollectiveFacts {
+  const char *name;                       // of the constant in the language
+  bool hasInputPerRank, hasOutputPerRank; // a block for each rank of the group, not one
+  bool isInputAtRoot, isOutputAtRoot;     // alone
+  bool reduces;
+
+  constexpr bool hasRoot() const { return isInputAtRoot || isOutputAtRoot; }
+};
+
+inline constexpr std::array<CollectiveFacts, 8> collectiveFacts{{{"AllGather", false, true, false, false, false},
+                                                                 {"ReduceScatter", true, false, false, false, true},
+                                                                 {"AllReduce", false, false, false, false, true},
+                                                                 {"Broadcast", false, false, true, false, false},
+                                                                 {"Reduce", false, false, false, true, true},
+                                                                 {"Gather", false, true, false, true, false},
+                                                                 {"Scatter", true, false, true, false, false},
+                                                                 {"AllToAll", true, true, false, false, false}}};
+
+constexpr const CollectiveFacts &factsOf(CollectiveKind kind) { return collectiveFacts[size_t(kind)]; }
+
+} // namespace kolo::dsl
