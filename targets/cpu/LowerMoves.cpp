@@ -9,6 +9,7 @@
 //
 // A wait becomes a call of @kolo.wait, and a move out of packets a call of @kolo.receive; LowerWaits tests their
 // results. Requires channel form, lanes placed.
+#include "compiler/lower/MoveKind.h"
 #include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/Passes.h"
 #include "targets/cpu/ProgramLowering.h"
@@ -170,47 +171,53 @@ void ProgramLowering::lowerMove(MoveInterface move) {
     return listMove(move);
   const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
   Value sourceRank = mapped(move.getSourceRank()), destinationRank = mapped(move.getDestinationRank());
-  bool isReducing = isa<ChannelReduceOp>(move.getOperation());
+  const MoveKind kind = kindOf(move);
+  const bool isAdding = isReducing(move);
   auto role = [&](const PlacedBuffer &buffer) { return constantI64(builder, loc, int64_t(buffer.role)); };
   buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
     OpBuilder::InsertionGuard guard(builder);
-    // An empty range is sent too, in a packet.
-    if (destination.role != BufferRole::Packets && source.role != BufferRole::Packets) {
+    if (!isInPackets(kind)) {
       Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
       builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
     }
-    if (isConverting(move))
+    if (kind == MoveKind::Convert)
       return lowerConversion(move, sourceBegin, destinationBegin, length);
     Value size = integer(createChunkBytes(builder, loc, frame.call, source.shape, length));
-    if (destination.role == BufferRole::Packets)
-      return call(functionsOf(*destination.shape.packets).send,
-                  {frame.invocation, integer(destinationRank), byteOffset(destination, destinationBegin),
-                   addressOf(move.getSource(), sourceBegin), size});
-    if (destinationRank)
-      return call(putFunction, {frame.invocation, integer(destinationRank), role(destination),
-                                byteOffset(destination, destinationBegin), addressOf(move.getSource(), sourceBegin),
-                                size, storesNonTemporal(destination)});
-    Value target = addressOf(move.getDestination(), destinationBegin);
-    if (sourceRank && isReducing)
-      return call(reduceFromFunction, {frame.invocation, integer(sourceRank), role(source),
-                                       byteOffset(source, sourceBegin), target, integer(length)});
-    if (sourceRank)
-      return call(getFunction, {frame.invocation, integer(sourceRank), role(source), byteOffset(source, sourceBegin),
-                                target, size, storesNonTemporal(destination)});
-    Value from = addressOf(move.getSource(), sourceBegin);
-    if (source.role == BufferRole::Packets) {
-      Value statement = constantI32(builder, loc, statements.numberOf(move.getLoc()));
+    auto from = [&] { return addressOf(move.getSource(), sourceBegin); };
+    auto to = [&] { return addressOf(move.getDestination(), destinationBegin); };
+    switch (kind) {
+    case MoveKind::Convert:
+      llvm_unreachable("lowered above");
+    case MoveKind::Send:
+      return call(
+          functionsOf(*destination.shape.packets).send,
+          {frame.invocation, integer(destinationRank), byteOffset(destination, destinationBegin), from(), size});
+    case MoveKind::Receive: {
+      Value target = to(), packets = from(), statement = constantI32(builder, loc, statements.numberOf(move.getLoc()));
       const PacketFunctionNames &names = functionsOf(*source.shape.packets);
-      LLVM::CallOp::create(builder, loc, builder.getI32Type(), isReducing ? names.receiveReduce : names.receive,
-                           ValueRange{frame.invocation, target, from, isReducing ? integer(length) : size, statement});
+      LLVM::CallOp::create(builder, loc, builder.getI32Type(), isAdding ? names.receiveReduce : names.receive,
+                           ValueRange{frame.invocation, target, packets, isAdding ? integer(length) : size, statement});
       return;
     }
-    if (isReducing)
-      return call(reduceFunction, {frame.invocation, target, from, integer(length)});
-    // The input of an in-place call may be at its destination already.
-    Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, target, from);
-    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
-    call(copyFunction, {target, from, size, storesNonTemporal(destination)});
+    case MoveKind::Put:
+      return call(putFunction,
+                  {frame.invocation, integer(destinationRank), role(destination),
+                   byteOffset(destination, destinationBegin), from(), size, storesNonTemporal(destination)});
+    case MoveKind::Get: {
+      Value target = to(), rank = integer(sourceRank), placed = role(source), offset = byteOffset(source, sourceBegin);
+      if (isAdding)
+        return call(reduceFromFunction, {frame.invocation, rank, placed, offset, target, integer(length)});
+      return call(getFunction, {frame.invocation, rank, placed, offset, target, size, storesNonTemporal(destination)});
+    }
+    case MoveKind::Local:
+      Value target = to(), begin = from();
+      if (isAdding)
+        return call(reduceFunction, {frame.invocation, target, begin, integer(length)});
+      // The input of an in-place call may be at its destination already.
+      Value isElsewhere = LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, target, begin);
+      builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isElsewhere).thenBlock());
+      call(copyFunction, {target, begin, size, storesNonTemporal(destination)});
+    }
   });
 }
 

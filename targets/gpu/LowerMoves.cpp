@@ -1,4 +1,5 @@
 // The moves of a program: a function over byte ranges for each, and calls of them.
+#include "compiler/lower/MoveKind.h"
 #include "targets/Codecs.h"
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
@@ -26,9 +27,10 @@ Value KernelLowering::beginOf(Value buffer, Value rank) {
 void KernelLowering::lowerMove(MoveInterface move) {
   bool isPut = bool(move.getDestinationRank());
   settle(unsettled.writes || (!isPut && unsettled.reads));
-  if (packetFormatOf(move.getSource().getDefiningOp<BufferOp>()))
+  const MoveKind kind = kindOf(move);
+  if (kind == MoveKind::Receive)
     return lowerReceive(move);
-  if (isConverting(move))
+  if (kind == MoveKind::Convert)
     return lowerConversion(move);
   outline(move, /*mayFail=*/false, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
@@ -36,8 +38,9 @@ void KernelLowering::lowerMove(MoveInterface move) {
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
       Value from = addressIn(source, sourceBegin), to = addressIn(destination, destinationBegin);
       Value bytes = createChunkBytes(builder, loc, frame.call, source.buffer.shape, length);
-      if (std::optional<PacketFormat> format = destination.buffer.shape.packets)
-        call(builder, loc, functionsOf(*format).send, {to, from, integer(bytes), integer(kernel.sequence)});
+      if (kind == MoveKind::Send)
+        call(builder, loc, functionsOf(*destination.buffer.shape.packets).send,
+             {to, from, integer(bytes), integer(kernel.sequence)});
       else
         buildRange(move, from, to, {length, bytes});
     });
@@ -48,7 +51,7 @@ void KernelLowering::lowerMove(MoveInterface move) {
 
 /// The function has the barriers that it needs, and the lists are free between its calls.
 void KernelLowering::lowerConversion(MoveInterface move) {
-  bool isReducing = isa<ChannelReduceOp>(move.getOperation());
+  const bool isAdding = isReducing(move);
   outline(move, /*mayFail=*/false, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
@@ -57,7 +60,7 @@ void KernelLowering::lowerConversion(MoveInterface move) {
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
       Value target = addressIn(destination, destinationBegin), list = call(builder, loc, listFunction);
       SmallVector<Value> sources{addressIn(source, sourceBegin), from};
-      if (isReducing)
+      if (isAdding)
         sources.insert(sources.begin(), {target, to});
       buildForLeader(builder, loc, [&] {
         auto write = [&](int64_t entry, Value value) {
@@ -71,9 +74,8 @@ void KernelLowering::lowerConversion(MoveInterface move) {
       });
       auto number = [&](int64_t value) { return constantI64(builder, loc, value); };
       Value codec = number(int64_t(1) << numberOf(codecs, destination.buffer.shape.codec));
-      SmallVector<Value> arguments{
-          number(isReducing ? 2 : 1), number(0), number(1), codec, integer(length), kernel.type, kernel.reduction,
-          isReducing ? to : from};
+      SmallVector<Value> arguments{number(isAdding ? 2 : 1), number(0),   number(1),        codec,
+                                   integer(length),          kernel.type, kernel.reduction, isAdding ? to : from};
       llvm::append_range(arguments,
                          drawKey(mapped(move.getSourceRank()), elementNumber(move, sourceBegin, destinationBegin)));
       call(builder, loc, convertFunction, arguments);
@@ -84,7 +86,7 @@ void KernelLowering::lowerConversion(MoveInterface move) {
 
 /// All threads of the block have met when it returns.
 void KernelLowering::lowerReceive(MoveInterface move) {
-  bool isReducing = isa<ChannelReduceOp>(move.getOperation());
+  const bool isAdding = isReducing(move);
   outline(move, /*mayFail=*/true, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
@@ -93,11 +95,11 @@ void KernelLowering::lowerReceive(MoveInterface move) {
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
       SmallVector<Value> arguments{frame.invocation, integer(kernel.sequence), number,
                                    addressIn(destination, destinationBegin), addressIn(source, sourceBegin)};
-      if (isReducing)
+      if (isAdding)
         llvm::append_values(arguments, integer(length), kernel.type, kernel.reduction);
       else
         arguments.push_back(integer(createChunkBytes(builder, loc, frame.call, destination.buffer.shape, length)));
-      call(builder, loc, isReducing ? names.receiveReduce : names.receive, arguments);
+      call(builder, loc, isAdding ? names.receiveReduce : names.receive, arguments);
     });
   });
   unsettled = {};
@@ -109,7 +111,7 @@ bool KernelLowering::isPacketLoop(scf::ForOp loop, MoveInterface move) const {
   auto isOne = [](Value value) { return getConstantIntValue(value) == 1; };
   bool isReceive = packetFormatOf(move.getSource().getDefiningOp<BufferOp>()) == llPackets;
   bool isSend = packetFormatOf(move.getDestination().getDefiningOp<BufferOp>()) == llPackets;
-  bool isReduce = isa<ChannelReduceOp>(move.getOperation());
+  bool isReduce = isReducing(move);
   return codecs.empty() && isReceive != isSend && isOne(loop.getStep()) && llvm::all_of(move.getSourceSizes(), isOne) &&
          llvm::all_of(move.getDestinationSizes(), isOne) &&
          !(isReduce && dependsOn(move.getDestinationOffsets(), loop.getInductionVar()));
@@ -124,7 +126,7 @@ void KernelLowering::writePacketEntries(scf::ForOp loop, MoveInterface move, Val
   const bool isReceive = source.buffer.shape.packets.has_value();
   buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
     Value from = addressIn(source, sourceBegin), to = addressIn(destination, destinationBegin);
-    Value size = isa<ChannelReduceOp>(move.getOperation()) ? length : bytesOf(length);
+    Value size = isReducing(move) ? length : bytesOf(length);
     Value number = createSub(builder, loc, made.getInductionVar(), first);
     Value offset = createMul(builder, loc, number, constant(packetEntryBytes));
     Value entry = advance(builder, loc, call(builder, loc, listFunction), integer(offset));
@@ -156,7 +158,7 @@ void KernelLowering::lowerPacketLoop(scf::ForOp loop, MoveInterface move) {
     }
     SmallVector<Value> arguments{frame.invocation, sequence,
                                  constantI64(builder, loc, statements.numberOf(move.getLoc())), number};
-    bool isReduce = isa<ChannelReduceOp>(move.getOperation());
+    bool isReduce = isReducing(move);
     if (isReduce)
       llvm::append_values(arguments, kernel.type, kernel.reduction);
     call(builder, loc, isReduce ? receiveReduceAllFunction : receiveAllFunction, arguments);
@@ -166,7 +168,7 @@ void KernelLowering::lowerPacketLoop(scf::ForOp loop, MoveInterface move) {
 
 void KernelLowering::buildRange(MoveInterface move, Value from, Value to, const Length &length) {
   OpBuilder::InsertionGuard guard(builder);
-  if (isa<ChannelReduceOp>(move.getOperation())) {
+  if (isReducing(move)) {
     call(builder, loc, reduceFunction, {to, from, integer(length.elements), kernel.type, kernel.reduction});
     return;
   }
