@@ -1,4 +1,4 @@
-// Random channel programs, right and wrong ones. Used by the comparison of the checker with the oracle.
+// Random channel programs, right and wrong ones. Used by RunTest.cpp.
 #pragma once
 
 #include "tests/support/Algorithms.h"

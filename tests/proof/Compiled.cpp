@@ -1,10 +1,10 @@
-// The last two ways to look at a program share nothing with the checker but the traces of its ranks, or nothing at all.
+// The last way to look at a program shares nothing with the checker.
 #include "Compiled.h"
 
+#include "compiler/check/VectorClockRun.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/project/Relations.h"
 #include "tests/mutation/Judge.h"
-#include "tests/mutation/oracle/DenseRun.h"
 #include "tests/support/Support.h"
 
 #include <random>
@@ -102,8 +102,8 @@ CheckOptions withoutLimits(ProgramOp program) {
   return options;
 }
 
-/// Every rank by itself, with plain clocks, for some roots.
-static void askOracle(ProgramOp program, const Sizes &mesh, std::vector<std::string> &doubts) {
+/// Every rank by itself, for some roots: no symmetry stands for ranks.
+static void followEachRank(ProgramOp program, const Sizes &mesh, std::vector<std::string> &doubts) {
   std::variant<Code, CodeMistake> made = Code::create(program);
   Code &code = std::get<Code>(made);
   int64_t numRoots = countRoots(program.getCollective(), mesh);
@@ -115,15 +115,15 @@ static void askOracle(ProgramOp program, const Sizes &mesh, std::vector<std::str
       TracedGroup traced{RankGroup(tracer, llvm::SmallVector<Translation>(mesh.size(), Translation::None)), {}};
       for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
         if (!tracer.run(rank, traced.traces.emplace_back()))
-          return doubts.push_back("the oracle cannot run rank " + std::to_string(rank));
-      VectorClockResult found = oracle::DenseRun(tracer, traced, withoutLimits(program)).run();
+          return doubts.push_back("no trace of rank " + std::to_string(rank));
+      VectorClockResult found = VectorClockRun(tracer, traced, withoutLimits(program)).run();
       std::string where = ", root " + std::to_string(root) + (isInPlace ? ", in place" : "");
       if (!found.blocked.empty())
-        doubts.push_back("the oracle finds a deadlock" + where);
+        doubts.push_back("ranks by themselves have a deadlock" + where);
       if (!found.conflicts.empty())
-        doubts.push_back("the oracle finds a race" + where);
+        doubts.push_back("ranks by themselves have a race" + where);
       if (found.wrongOutput)
-        doubts.push_back("the oracle finds a wrong result" + where);
+        doubts.push_back("ranks by themselves have a wrong result" + where);
     }
 }
 
@@ -139,7 +139,7 @@ std::vector<std::string> doubtsAbout(ProgramOp program, const Sizes &mesh, int64
   if (verdict.checkedOn != verdict.mesh || !verdict.isProved())
     doubts.push_back("the checker without limits: " +
                      (verdict.refutation ? verdict.refutation->message : *verdict.tooLarge));
-  askOracle(program, mesh, doubts);
+  followEachRank(program, mesh, doubts);
   mutation::Judge judge(program.getCollective(), mesh, test::testSeed());
   if (std::optional<mutation::Harm> harm = judge.firstHarm(program, numInterleavings))
     doubts.push_back("the reference interpreter: " + harm->text());

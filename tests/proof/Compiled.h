@@ -45,8 +45,8 @@ private:
 CheckOptions withoutLimits(ProgramOp program);
 
 /// Why a program is not what "proved" says, in words; empty if there is no doubt. Asks whether its proof is of the mesh
-/// itself, the checker without limits, the oracle of the checker, which follows every rank with plain clocks, and the
-/// reference interpreter in so many interleavings.
+/// itself, the checker without limits, its run with every rank by itself, and the reference interpreter in so many
+/// interleavings.
 std::vector<std::string> doubtsAbout(ProgramOp program, const Sizes &mesh, int64_t numInterleavings);
 
 } // namespace kolo::proof

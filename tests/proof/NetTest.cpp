@@ -163,7 +163,7 @@ TEST(TheNet, TearsWhereGuessesAreNotConfirmed) {
   std::vector<std::string> doubts = doubtsAbout(*compiled, {13}, 60);
   EXPECT_TRUE(anyContains(doubts, "it has no proof"));
   EXPECT_TRUE(anyContains(doubts, "the checker without limits"));
-  EXPECT_TRUE(anyContains(doubts, "the oracle finds a race"));
+  EXPECT_TRUE(anyContains(doubts, "ranks by themselves have a race"));
   std::cout << llvm::join(doubts, "\n") << "\n";
 }
 
