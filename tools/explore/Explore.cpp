@@ -2,6 +2,7 @@
 #include "tools/compile/Kinds.h"
 #include "tools/explore/Assemble.h"
 #include "tools/explore/CandidateTimes.h"
+#include "tools/explore/StableSort.h"
 
 #include "compiler/Pipeline.h"
 #include "compiler/cost/closedform/ClosedForm.h"
@@ -220,12 +221,10 @@ private:
     std::map<decltype(key(result.candidates[0])), std::vector<size_t>> byKey;
     for (size_t number : numbers)
       byKey[key(result.candidates[number])].push_back(number);
-    std::multimap<size_t, std::vector<size_t>, std::greater<>> bySize; // those of one size in the order of their keys
-    for (auto &[_, group] : byKey)
-      bySize.emplace(group.size(), std::move(group));
     std::vector<std::vector<size_t>> groups;
-    for (auto &[_, group] : bySize)
+    for (auto &[_, group] : byKey)
       groups.push_back(std::move(group));
+    explore::sortStably(groups, [](const std::vector<size_t> &group) { return -int64_t(group.size()); });
     explore::forEach(groups.size(), request.search.numThreads,
                      [&](unsigned thread, size_t number) { body(thread, groups[number]); });
   }

@@ -1,4 +1,5 @@
 #include "tools/explore/TreePacking.h"
+#include "tools/explore/StableSort.h"
 #include "tools/explore/SwitchRemoval.h"
 
 #include <algorithm>
@@ -224,7 +225,7 @@ std::vector<std::pair<size_t, size_t>> Packer::edgesOutOf(const Growing &tree) {
         edges.emplace_back(from, to);
   if (attempt > 0)
     std::shuffle(edges.begin(), edges.end(), random);
-  std::ranges::stable_sort(edges, {}, [&](const std::pair<size_t, size_t> &edge) {
+  sortStably(edges, [&](const std::pair<size_t, size_t> &edge) {
     return std::pair(tree.level[edge.first], attempt == 0 ? -left[edge.first][edge.second] : 0);
   });
   return edges;
@@ -264,7 +265,7 @@ std::vector<Tree> Packer::run() {
     else
       done.push_back(std::move(tree.tree));
   }
-  std::ranges::stable_sort(done, {}, &Tree::root);
+  sortStably(done, [](const Tree &tree) { return tree.root; });
   return done;
 }
 
