@@ -33,7 +33,7 @@ public:
       checkExpression(statement.condition);
     if (recording.buffers[size_t(statement.destination.buffer)].role == RecordedBuffer::Role::Input)
       mistake("the input may not be written; use inPlace() or a scratch buffer");
-    if (statement.isReducing && !factsOf(recording.definition.collective.kind).reduces)
+    if (statement.isReducing && !traitsOf(recording.definition.collective.kind).reduces)
       mistake("this collective has no reduction; reduce() belongs to reduce-scatter, all-reduce and reduce");
   }
 
@@ -140,7 +140,7 @@ std::string findMisuse(const Recording &recording, const ExpressionRef &expressi
   if (usesEmptyTable)
     return "uses a table without entries";
   bool usesRoot = anyNode(expression, [](const Expression &node) { return node.kind == Kind::Root; });
-  if (usesRoot && !factsOf(recording.definition.collective.kind).hasRoot())
+  if (usesRoot && !traitsOf(recording.definition.collective.kind).hasRoot())
     return "uses the root of a collective that has none";
   return "";
 }

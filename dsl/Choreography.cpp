@@ -71,7 +71,7 @@ Buffer Choreography::inPlace(Location location) {
   }
   recordedInput.sameGridAs = 1;
   auto copyInput = [&] { copy(input(), output(), location); };
-  if (factsOf(recording->definition.collective.kind).isInputAtRoot)
+  if (traitsOf(recording->definition.collective.kind).isInputAtRoot)
     when(rank() == root(), copyInput);
   else
     copyInput();

@@ -9,7 +9,7 @@
 
 namespace kolo::dsl {
 
-struct CollectiveFacts {
+struct CollectiveTraits {
   const char *name;                       // of the constant in the language
   bool hasInputPerRank, hasOutputPerRank; // a block for each rank of the group, not one
   bool isInputAtRoot, isOutputAtRoot;     // alone
@@ -18,15 +18,15 @@ struct CollectiveFacts {
   constexpr bool hasRoot() const { return isInputAtRoot || isOutputAtRoot; }
 };
 
-inline constexpr std::array<CollectiveFacts, 8> collectiveFacts{{{"AllGather", false, true, false, false, false},
-                                                                 {"ReduceScatter", true, false, false, false, true},
-                                                                 {"AllReduce", false, false, false, false, true},
-                                                                 {"Broadcast", false, false, true, false, false},
-                                                                 {"Reduce", false, false, false, true, true},
-                                                                 {"Gather", false, true, false, true, false},
-                                                                 {"Scatter", true, false, true, false, false},
-                                                                 {"AllToAll", true, true, false, false, false}}};
+inline constexpr std::array<CollectiveTraits, 8> collectiveTraits{{{"AllGather", false, true, false, false, false},
+                                                                   {"ReduceScatter", true, false, false, false, true},
+                                                                   {"AllReduce", false, false, false, false, true},
+                                                                   {"Broadcast", false, false, true, false, false},
+                                                                   {"Reduce", false, false, false, true, true},
+                                                                   {"Gather", false, true, false, true, false},
+                                                                   {"Scatter", true, false, true, false, false},
+                                                                   {"AllToAll", true, true, false, false, false}}};
 
-constexpr const CollectiveFacts &factsOf(CollectiveKind kind) { return collectiveFacts[size_t(kind)]; }
+constexpr const CollectiveTraits &traitsOf(CollectiveKind kind) { return collectiveTraits[size_t(kind)]; }
 
 } // namespace kolo::dsl

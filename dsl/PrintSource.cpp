@@ -411,7 +411,7 @@ std::string SourcePrinter::printTables() {
 
 std::string SourcePrinter::printHead() const {
   const Definition &definition = recording.definition;
-  std::string collective = factsOf(definition.collective.kind).name;
+  std::string collective = traitsOf(definition.collective.kind).name;
   if (!definition.collective.dims.empty())
     collective += ".over(" + quotedList(definition.collective.dims) + ")";
   return "KOLO_COLLECTIVE(" + definition.name + ", " + collective + ", Mesh(" + quotedList(definition.mesh.dims) +

@@ -40,9 +40,9 @@ static void resolveGroup(Recording &recording) {
 }
 
 static RecordedBuffer makeBuffer(const Recording &recording, RecordedBuffer::Role role) {
-  const CollectiveFacts &facts = factsOf(recording.definition.collective.kind);
+  const CollectiveTraits &traits = traitsOf(recording.definition.collective.kind);
   bool isInput = role == RecordedBuffer::Role::Input;
-  bool hasBlocks = isInput ? facts.hasInputPerRank : facts.hasOutputPerRank;
+  bool hasBlocks = isInput ? traits.hasInputPerRank : traits.hasOutputPerRank;
   RecordedBuffer buffer{.role = role, .name = isInput ? "input" : "output", .hasBlockPerRank = hasBlocks, .grid = {}};
   if (hasBlocks)
     for (int dim : recording.groupDims)

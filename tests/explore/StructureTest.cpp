@@ -15,7 +15,7 @@ cost::Machine readMachine(const std::string &name) {
 
 std::vector<std::string> meshTexts(const std::string &machine, int64_t nodes) {
   std::vector<std::string> texts;
-  for (const MeshChoice &mesh : meshesFor(readMachine(machine), nodes)) {
+  for (const FittingMesh &mesh : meshesFor(readMachine(machine), nodes)) {
     std::string text;
     for (size_t i = 0; i < mesh.dims.size(); ++i)
       text += (i ? "," : "") + mesh.dims[i] + "=" + std::to_string(mesh.sizes[i]);
@@ -37,7 +37,7 @@ TEST(Meshes, FollowTheNodesLinksAndTheNetworksLevels) {
 TEST(Meshes, FitTheMachine) {
   const cost::Machine machine = readMachine("frontier");
   for (int64_t nodes : {1, 2, 6, 16, 128, 9408})
-    for (const MeshChoice &mesh : meshesFor(machine, nodes)) {
+    for (const FittingMesh &mesh : meshesFor(machine, nodes)) {
       auto placement = cost::Placement::create(machine, {mesh.dims, mesh.sizes}, mesh.placement);
       ASSERT_TRUE(std::holds_alternative<cost::Placement>(placement));
       EXPECT_EQ(std::get<cost::Placement>(placement).numRanks(), nodes * 8);

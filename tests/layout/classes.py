@@ -115,3 +115,13 @@ def classes_of(text):
             statement.append(token)
         place += 1
     return found
+
+
+def shared_names(tree):
+    """Names that several files of a tree, texts by path, give to classes: with the files."""
+    homes = {}
+    for path, text in tree.items():
+        if path.endswith((".h", ".cpp")):
+            for each in classes_of(text):
+                homes.setdefault(each.name, set()).add(path)
+    return {name: paths for name, paths in homes.items() if len(paths) > 1}

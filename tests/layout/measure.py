@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: measure.py [REVISION]
 
-Prints what the structure of the tree is: lines of product code by folder, folders that include each other, and the widest classes.
-With a revision of git: of that one too, beside it. Product code is C, C++, TableGen, Python and JavaScript; tests, benchmarks,
+Prints what the structure of the tree is: lines of product code by folder, folders that include each other, names that several
+files give to classes, and the widest classes. With a revision of git: of that one too, beside it. Product code is C, C++, TableGen, Python and JavaScript; tests, benchmarks,
 documentation and examples are none.
 """
 
@@ -30,8 +30,9 @@ class Measures:
         self.lines["all"] = self.lines.total()
         tree = includes.read_tree(source, (*PRODUCT, "bench"))
         self.mutual = includes.mutual(includes.pairs(tree))
-        self.widths = {each.name: (each.methods, each.fields) for path, text in tree.items() if path.endswith((".h", ".cpp"))
-                       for each in classes.classes_of(text) if not each.name.startswith("Kolo")}
+        found = [each for path, text in tree.items() if path.endswith((".h", ".cpp")) for each in classes.classes_of(text)]
+        self.widths = {each.name: (each.methods, each.fields) for each in found if not each.name.startswith("Kolo")}
+        self.shared = len(classes.shared_names(tree))
 
     def widest(self):
         return [name for name, width in sorted(self.widths.items(), key=lambda entry: (-entry[1][0], entry[0]))
@@ -63,6 +64,7 @@ def main():
     table("folders that include each other", [(" <-> ".join(pair), *("yes" if pair in tree.mutual else "" for tree in each))
                                                for pair in pairs], trees)
     print(f"{'number':<44}" + "".join(f"{len(tree.mutual):>14}" for tree in each))
+    print(f"\n{'names of classes that several files define':<44}" + "".join(f"{tree.shared:>14}" for tree in each))
     names = dict.fromkeys(name for tree in each for name in tree.widest())
     table("classes above 30 methods or 15 fields", [(name, *("{}, {}".format(*tree.widths[name]) if name in tree.widths else ""
                                                              for tree in each)) for name in names], trees)

@@ -21,16 +21,16 @@ namespace kolo::tools {
   static_assert(hasBlockPerMember(kolo::CollectiveKind::ENUMERATOR, BufferRole::Output) ==                             \
                 runtime::isPerRank(OUTPUT));                                                                           \
   static_assert(isReduction(kolo::CollectiveKind::ENUMERATOR) == bool(REDUCES));                                       \
-  static_assert(std::string_view(dsl::factsOf(dsl::CollectiveKind::ENUMERATOR).name) == #ENUMERATOR);                  \
-  static_assert(dsl::factsOf(dsl::CollectiveKind::ENUMERATOR).hasInputPerRank == runtime::isPerRank(INPUT));           \
-  static_assert(dsl::factsOf(dsl::CollectiveKind::ENUMERATOR).hasOutputPerRank == runtime::isPerRank(OUTPUT));         \
-  static_assert(dsl::factsOf(dsl::CollectiveKind::ENUMERATOR).isInputAtRoot == runtime::isAtRoot(INPUT));              \
-  static_assert(dsl::factsOf(dsl::CollectiveKind::ENUMERATOR).isOutputAtRoot == runtime::isAtRoot(OUTPUT));            \
-  static_assert(dsl::factsOf(dsl::CollectiveKind::ENUMERATOR).reduces == bool(REDUCES));
+  static_assert(std::string_view(dsl::traitsOf(dsl::CollectiveKind::ENUMERATOR).name) == #ENUMERATOR);                 \
+  static_assert(dsl::traitsOf(dsl::CollectiveKind::ENUMERATOR).hasInputPerRank == runtime::isPerRank(INPUT));          \
+  static_assert(dsl::traitsOf(dsl::CollectiveKind::ENUMERATOR).hasOutputPerRank == runtime::isPerRank(OUTPUT));        \
+  static_assert(dsl::traitsOf(dsl::CollectiveKind::ENUMERATOR).isInputAtRoot == runtime::isAtRoot(INPUT));             \
+  static_assert(dsl::traitsOf(dsl::CollectiveKind::ENUMERATOR).isOutputAtRoot == runtime::isAtRoot(OUTPUT));           \
+  static_assert(dsl::traitsOf(dsl::CollectiveKind::ENUMERATOR).reduces == bool(REDUCES));
 KOLO_FOR_EACH_COLLECTIVE(KOLO_TIE)
 #undef KOLO_TIE
 static_assert(getMaxEnumValForCollectiveKind() + 1 == KOLO_NUM_COLLECTIVES);
-static_assert(dsl::collectiveFacts.size() == KOLO_NUM_COLLECTIVES);
+static_assert(dsl::collectiveTraits.size() == KOLO_NUM_COLLECTIVES);
 
 #define KOLO_TIE(CONSTANT, ENUMERATOR, ...) static_assert(int(BufferRole::ENUMERATOR) == KOLO_##CONSTANT);
 KOLO_FOR_EACH_BUFFER_ROLE(KOLO_TIE)

@@ -29,7 +29,7 @@ namespace {
 std::vector<PlacedCandidate> shippedCandidates(const ExploreRequest &request) {
   std::vector<PlacedCandidate> result;
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
-    for (const explore::MeshChoice &mesh : explore::meshesFor(request.machine, request.numNodes)) {
+    for (const explore::FittingMesh &mesh : explore::meshesFor(request.machine, request.numNodes)) {
       std::vector<std::string> dims = mesh.dims;
       std::vector<int64_t> sizes = mesh.sizes;
       if (dims.size() + 1 == definition.mesh.dims.size() && request.numNodes == 1) { // a mesh names no dimension of one

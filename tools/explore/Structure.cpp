@@ -199,9 +199,9 @@ std::string devicesText(const std::vector<int64_t> &devices) {
 }
 
 /// Ways to number the devices of a node.
-std::vector<MeshChoice> deviceMeshes(const cost::Machine &machine) {
+std::vector<FittingMesh> deviceMeshes(const cost::Machine &machine) {
   int64_t devices = machine.devicesPerNode();
-  std::vector<MeshChoice> result = {{{"gpu"}, {devices}, ""}};
+  std::vector<FittingMesh> result = {{{"gpu"}, {devices}, ""}};
   if (std::string ring = devicesText(widestRing(machine)); !ring.empty())
     result.push_back({{"gpu"}, {devices}, ring});
   if (std::vector<std::vector<int>> groups = closeGroups(machine); !groups.empty()) {
@@ -214,10 +214,10 @@ std::vector<MeshChoice> deviceMeshes(const cost::Machine &machine) {
 }
 
 /// Ways to number nodes.
-std::vector<MeshChoice> nodeMeshes(const cost::Machine &machine, int64_t numNodes) {
+std::vector<FittingMesh> nodeMeshes(const cost::Machine &machine, int64_t numNodes) {
   if (numNodes == 1)
-    return {MeshChoice{}};
-  std::vector<MeshChoice> result = {{{"node"}, {numNodes}, ""}};
+    return {FittingMesh{}};
+  std::vector<FittingMesh> result = {{{"node"}, {numNodes}, ""}};
   for (const cost::Level &level : machine.levels()) {
     int64_t together = std::gcd(numNodes, level.nodes); // of nodes that follow each other
     if (together > 1 && together < numNodes)
@@ -303,12 +303,12 @@ std::vector<std::vector<int64_t>> turnedToNics(std::vector<std::vector<int64_t>>
   return rings;
 }
 
-std::vector<MeshChoice> meshesFor(const cost::Machine &machine, int64_t numNodes) {
-  std::vector<MeshChoice> result;
-  for (const MeshChoice &devices : deviceMeshes(machine)) {
+std::vector<FittingMesh> meshesFor(const cost::Machine &machine, int64_t numNodes) {
+  std::vector<FittingMesh> result;
+  for (const FittingMesh &devices : deviceMeshes(machine)) {
     if (devices.dims.size() == 1 && numNodes > 1)
       result.push_back({{"rank"}, {numNodes * machine.devicesPerNode()}, devices.placement});
-    for (MeshChoice mesh : nodeMeshes(machine, numNodes)) {
+    for (FittingMesh mesh : nodeMeshes(machine, numNodes)) {
       mesh.dims.insert(mesh.dims.end(), devices.dims.begin(), devices.dims.end());
       mesh.sizes.insert(mesh.sizes.end(), devices.sizes.begin(), devices.sizes.end());
       mesh.placement = devices.placement;
@@ -316,7 +316,7 @@ std::vector<MeshChoice> meshesFor(const cost::Machine &machine, int64_t numNodes
     }
   }
   // A dimension of one rank has no phase.
-  for (MeshChoice &mesh : result)
+  for (FittingMesh &mesh : result)
     for (size_t i = mesh.dims.size(); i-- > 0;)
       if (mesh.sizes[i] == 1 && mesh.dims.size() > 1) {
         mesh.dims.erase(mesh.dims.begin() + ptrdiff_t(i));
@@ -332,7 +332,7 @@ public:
   Enumerator(KoloCollective collective, Space &space, NodeGraphs graphs)
       : collective(collective), space(space), graphs(std::make_shared<const NodeGraphs>(std::move(graphs))) {}
 
-  void addMesh(const MeshChoice &mesh) {
+  void addMesh(const FittingMesh &mesh) {
     structure = {collective, mesh.dims, mesh.sizes, mesh.placement, {}, Striping::None, graphs};
     std::vector<size_t> order(mesh.dims.size());
     std::iota(order.begin(), order.end(), 0);
@@ -444,7 +444,7 @@ private:
 Space enumerate(const cost::Machine &machine, int64_t numNodes, KoloCollective collective) {
   Space space;
   Enumerator enumerator(collective, space, findGraphs(machine));
-  for (const MeshChoice &mesh : meshesFor(machine, numNodes)) {
+  for (const FittingMesh &mesh : meshesFor(machine, numNodes)) {
     if (mesh.dims.size() > 4)
       ++space.leftOut["a mesh has at most four dimensions"];
     else

@@ -93,14 +93,14 @@ struct Space {
 Space enumerate(const cost::Machine &machine, int64_t numNodes, KoloCollective collective);
 
 /// How ranks may be numbered on a machine: which meshes of how many dimensions, each with its placements.
-struct MeshChoice {
+struct FittingMesh {
   std::vector<std::string> dims;
   std::vector<int64_t> sizes;
   std::string placement;
 };
 /// One dimension for all ranks; nodes and their devices; devices in groups that wider links join; nodes in the units of
 /// the network's levels. At most four dimensions.
-std::vector<MeshChoice> meshesFor(const cost::Machine &machine, int64_t numNodes);
+std::vector<FittingMesh> meshesFor(const cost::Machine &machine, int64_t numNodes);
 
 /// The cycle through all devices of a node along direct links whose narrowest is widest; the first in lexicographic
 /// order. Empty: there is none.
