@@ -10,6 +10,7 @@ void addCompileCommand(CLI::App &app);
 void addCheckCommand(CLI::App &app);
 void addCodecCommand(CLI::App &app);
 void addCostCommand(CLI::App &app);
+void addImportCommand(CLI::App &app);
 void addInspectCommand(CLI::App &app);
 void addRunCommand(CLI::App &app);
 void addSimulateCommand(CLI::App &app);

@@ -1,5 +1,6 @@
 #include "tools/SourceOptions.h"
 #include "tools/Options.h"
+#include "tools/compile/ForeignFile.h"
 
 #include "codec/Presets.h"
 #include "compiler/check/Verdict.h"
@@ -74,12 +75,12 @@ std::optional<int64_t> SourceOptions::parseBudget() const {
 
 CompileRequest SourceOptions::makeRequest() const {
   std::string extension = std::filesystem::path(what).extension();
-  bool isSource = extension == ".cpp" || extension == ".cc" || extension == ".cxx", isIr = extension == ".mlir";
+  bool isSource = extension == ".cpp" || extension == ".cc" || extension == ".cxx", isIr = extension == ".mlir" || isForeignFile(what);
   if (!isSource && !isIr && what.find_first_of("./") != std::string::npos)
     throw ToolError(ExitCode::Usage,
-                    what + " is neither an algorithm nor a file that ends in .cpp, .cc, .cxx or .mlir");
+                    what + " is neither an algorithm nor a file that ends in .cpp, .cc, .cxx, .mlir, .xml or .json");
   if (isIr && !meshes.empty())
-    throw ToolError(ExitCode::Usage, "--mesh: not with " + what + "; IR names its meshes itself");
+    throw ToolError(ExitCode::Usage, "--mesh: not with " + what + "; it names its ranks itself");
   if (isIr && !program.empty())
     throw ToolError(ExitCode::Usage, "--program: not with " + what + "; all of its programs are compiled");
   CompileRequest request;

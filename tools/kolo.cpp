@@ -18,6 +18,7 @@ static void addCommands(CLI::App &app) {
   addSimulateCommand(app);
   addExploreCommand(app);
   addExportCommand(app);
+  addImportCommand(app);
   addPreloadCommand(app);
   addDoctorCommand(app);
   addCodecCommand(app);

@@ -1,6 +1,7 @@
 // From a choreography to a plugin file, or only to channel form.
 #include "tools/compile/Compile.h"
 #include "tools/compile/Devices.h"
+#include "tools/compile/ForeignFile.h"
 #include "tools/compile/Mistakes.h"
 #include "tools/compile/UserCode.h"
 
@@ -166,6 +167,8 @@ OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &req
     return module;
   }
   checkChoices(request.codecs, {}); // IR has its codecs
+  if (isForeignFile(request.irPath))
+    return importForeign(context, request.irPath);
   auto module = parseIr(context, request.irPath, mistakes);
   markNetwork(*module, request.network);
   return module;

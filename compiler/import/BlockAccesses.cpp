@@ -1,0 +1,133 @@
+// The accesses of a run: which of them are ordered, and what the memory holds.
+#include "compiler/import/BlockRun.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kolo::foreign {
+
+size_t BlockRun::cellIndex(Place place, int32_t call) const {
+  place = resolve(schedule, isInPlace, place);
+  auto chunk = size_t(place.chunk);
+  if (place.memory == Memory::Input)
+    return chunk;
+  chunk += size_t(schedule.numChunks(place.rank, Memory::Input));
+  if (place.memory == Memory::Output)
+    return chunk;
+  chunk += size_t(schedule.numChunks(place.rank, Memory::Output));
+  bool isSecond = schedule.hasTwoPacketBuffers && call % 2 == 1;
+  return chunk + (isSecond ? size_t(schedule.numChunks(place.rank, Memory::Scratch)) : 0);
+}
+
+bool BlockRun::isOver(const Access &access, int32_t thread) const {
+  return access.thread < 0 || progress[size_t(thread)].clock[size_t(access.thread)] >= access.time ||
+         access.thread == thread;
+}
+
+void BlockRun::read(const Place &place, int32_t thread, const Access &now) {
+  Cell &accessed = cell(place, now.call);
+  if (!isOver(accessed.write, thread))
+    reportConflict(place, accessed.write, now, true, false);
+  std::erase_if(accessed.reads, [&](const Access &earlier) { return earlier.thread == thread; });
+  accessed.reads.push_back(now);
+}
+
+void BlockRun::write(const Place &place, int32_t thread, const Access &now, Value value) {
+  Cell &accessed = cell(place, now.call);
+  if (!isOver(accessed.write, thread))
+    reportConflict(place, accessed.write, now, true, true);
+  for (const Access &earlier : accessed.reads)
+    if (!isOver(earlier, thread))
+      reportConflict(place, earlier, now, false, true);
+  accessed.reads.clear();
+  accessed.write = now;
+  accessed.value = std::move(value);
+}
+
+int32_t BlockRun::lineOf(const Access &access) const {
+  if (access.thread < 0 || size_t(access.thread) >= schedule.threads.size())
+    return 0;
+  return schedule.threads[size_t(access.thread)].actions[size_t(access.action)].line;
+}
+
+std::string BlockRun::describe(const Access &access, bool isWrite) const {
+  const char *what = isWrite ? "writes" : "reads";
+  if (size_t(access.thread) >= schedule.threads.size())
+    return fmt::format("the application {} it {} call {}", what, isWrite ? "before" : "after", access.call + 1);
+  const Thread &thread = schedule.threads[size_t(access.thread)];
+  return fmt::format("{} of rank {} {} it in call {}", thread.name, thread.rank, what, access.call + 1);
+}
+
+void BlockRun::reportConflict(const Place &place, const Access &earlier, const Access &now, bool isEarlierWrite,
+                              bool isWrite) {
+  bool isInOneCall = earlier.call == now.call && lineOf(earlier) != 0 && lineOf(now) != 0;
+  int32_t line = lineOf(now), other = lineOf(earlier);
+  std::string first = describe(earlier, isEarlierWrite), second = describe(now, isWrite);
+  if (line == 0)
+    std::swap(line, other);
+  report({isInOneCall ? Property::Race : Property::Invocations,
+          fmt::format("nothing orders two accesses to {}: {}, {}", foreign::describe(place), first, second), line, other,
+          other == 0 ? "" : "the other access"});
+}
+
+Contributions BlockRun::expected(int32_t rank, int32_t chunk, int32_t call) const {
+  Contributions result;
+  int32_t per = schedule.chunksPerBlock;
+  switch (schedule.collective) {
+  case Collective::AllGather:
+    return {{call, chunk / per, chunk % per, 1}};
+  case Collective::AllToAll:
+    return {{call, chunk / per, rank * per + chunk % per, 1}};
+  case Collective::AllReduce:
+  case Collective::ReduceScatter:
+    for (int32_t sender = 0; sender < schedule.numRanks; ++sender)
+      result.push_back({call, sender, schedule.collective == Collective::AllReduce ? chunk : rank * per + chunk, 1});
+  }
+  return result;
+}
+
+static std::string describeInput(const Contribution &part, int32_t call) {
+  return fmt::format("chunk {} of the input of rank {}{}", part.chunk, part.rank,
+                     part.call == call ? "" : " in an earlier call");
+}
+
+std::string BlockRun::describeWrong(const Place &place, const Value &value, const Contributions &wanted,
+                                    int32_t call) const {
+  std::string what = foreign::describe(place);
+  if (!value)
+    return what + " holds what nobody wrote in this call";
+  for (const Contribution &part : *value) {
+    auto found = std::ranges::find_if(wanted, [&](const Contribution &each) {
+      return each.call == part.call && each.rank == part.rank && each.chunk == part.chunk;
+    });
+    if (found == wanted.end())
+      return fmt::format("{} holds {}, which does not belong there", what, describeInput(part, call));
+    if (part.times != found->times)
+      return fmt::format("{} holds {} {} times", what, describeInput(part, call), part.times);
+  }
+  for (const Contribution &part : wanted)
+    if (std::ranges::none_of(*value, [&](const Contribution &each) { return each == part; }))
+      return fmt::format("{} lacks {}", what, describeInput(part, call));
+  return what;
+}
+
+void BlockRun::checkOutput(int32_t rank, int32_t chunk, int32_t call) {
+  Place place{rank, Memory::Output, chunk};
+  const Cell &output = cell(place, call);
+  Contributions wanted = expected(rank, chunk, call);
+  if (output.value && *output.value == wanted)
+    return;
+  int32_t line = lineOf(output.write);
+  report({call == 0 ? Property::Result : Property::Invocations,
+          fmt::format("{}{}", describeWrong(place, output.value, wanted, call), call == 0 ? "" : ", in the next call"),
+          line == 0 ? schedule.line : line, 0, ""});
+}
+
+void BlockRun::report(Finding finding) {
+  finding.isInPlace = isInPlace;
+  if (std::ranges::none_of(allFindings, [&](const Finding &other) { return other.property == finding.property; }))
+    allFindings.push_back(std::move(finding));
+}
+
+} // namespace kolo::foreign

@@ -1,0 +1,304 @@
+// The order of a run: what a thread waits for, and what it then knows to be over.
+#include "compiler/import/BlockRun.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace kolo::foreign {
+
+const char *shortName(Property property) {
+  static constexpr const char *names[] = {"V6", "V4", "V2", "V1", "V5", "V7"};
+  return names[size_t(property)];
+}
+
+const char *title(Property property) {
+  static constexpr const char *names[] = {"in bounds",    "no deadlock",               "no data race",
+                                          "right result", "signals and waits balance", "safe back to back"};
+  return names[size_t(property)];
+}
+
+double BlockRun::bytesNeeded(const Schedule &schedule) {
+  double numClocks = double(schedule.threads.size()) + schedule.numRanks;
+  double numKept = numClocks;
+  for (const Thread &thread : schedule.threads)
+    for (const Action &action : thread.actions)
+      numKept += double(!action.raises.empty() || !action.signals.empty() || action.sends >= 0) + 0.01;
+  return numClocks * numKept * sizeof(uint32_t);
+}
+
+BlockRun::BlockRun(const Schedule &schedule, bool isInPlace)
+    : schedule(schedule), isInPlace(isInPlace), calls(schedule.hasTwoPacketBuffers ? 3 : 2),
+      queues(schedule.connections.size()), events(size_t(schedule.numEvents)), counters(schedule.semaphores.size()) {
+  size_t numClocks = schedule.threads.size() + size_t(schedule.numRanks);
+  progress.assign(numClocks, {0, Clock(numClocks)});
+  ranks.resize(size_t(schedule.numRanks));
+  threadsOf.resize(size_t(schedule.numRanks));
+  for (size_t thread = 0; thread < schedule.threads.size(); ++thread) {
+    int32_t rank = schedule.threads[thread].rank;
+    threadsOf[size_t(rank)].push_back(int32_t(thread));
+    ++ranks[size_t(rank)].numThreads;
+    for (const Action &action : schedule.threads[thread].actions)
+      for (int32_t event : action.raises)
+        ranks[size_t(rank)].events.push_back(event);
+  }
+  cells.resize(size_t(schedule.numRanks));
+  for (int32_t rank = 0; rank < schedule.numRanks; ++rank)
+    cells[size_t(rank)].resize(size_t(schedule.numChunks(rank, Memory::Input) + schedule.numChunks(rank, Memory::Output) +
+                                      (schedule.hasTwoPacketBuffers ? 2 : 1) * schedule.numChunks(rank, Memory::Scratch)));
+  countSignallers();
+}
+
+void BlockRun::countSignallers() {
+  std::vector<int32_t> signallers(counters.size(), -1);
+  for (size_t semaphore = 0; semaphore < counters.size(); ++semaphore)
+    counters[semaphore].signals.resize(size_t(schedule.semaphores[semaphore].initial)); // they tell nothing
+  for (size_t thread = 0; thread < schedule.threads.size(); ++thread)
+    for (const Action &action : schedule.threads[thread].actions)
+      for (int32_t semaphore : action.signals) {
+        Counter &counter = counters[size_t(semaphore)];
+        int32_t &signaller = signallers[size_t(semaphore)];
+        counter.hasOneSignaller &= signaller < 0 || signaller == int32_t(thread);
+        signaller = int32_t(thread);
+        ++counter.numPerCall;
+      }
+}
+
+void BlockRun::run() {
+  for (int32_t rank = 0; rank < schedule.numRanks; ++rank)
+    startCall(rank);
+  for (bool didAdvance = true; didAdvance;) {
+    didAdvance = false;
+    for (int32_t thread = 0; thread < int32_t(schedule.threads.size()); ++thread)
+      didAdvance |= advance(thread);
+    for (int32_t rank = 0; rank < schedule.numRanks; ++rank) {
+      RankProgress &own = ranks[size_t(rank)];
+      if (own.call == calls || own.numEnded < own.numThreads)
+        continue;
+      endCall(rank);
+      didAdvance = true;
+    }
+  }
+  findBlocked();
+}
+
+/// One action, so that the order of the first call is about that of threads that run side by side.
+bool BlockRun::advance(int32_t thread) {
+  const Thread &text = schedule.threads[size_t(thread)];
+  Progress &own = progress[size_t(thread)];
+  RankProgress &rank = ranks[size_t(text.rank)];
+  if (rank.call == calls || own.next > text.actions.size())
+    return false;
+  if (own.next == text.actions.size()) {
+    ++rank.numEnded;
+    ++own.next;
+    return true;
+  }
+  const Action &action = text.actions[own.next];
+  if (!isReady(thread, action))
+    return false;
+  take(thread, action);
+  if (rank.call == 0)
+    takenOrder.push_back({thread, int32_t(own.next)});
+  ++own.next;
+  return true;
+}
+
+bool BlockRun::hasPackets(const Place &place, int32_t count, int32_t call) const {
+  for (int32_t chunk = 0; chunk < count; ++chunk)
+    if (cells[size_t(place.rank)][cellIndex({place.rank, place.memory, place.chunk + chunk, true}, call)].packetCall != call)
+      return false;
+  return true;
+}
+
+bool BlockRun::isReady(int32_t thread, const Action &action) const {
+  int32_t call = ranks[size_t(schedule.threads[size_t(thread)].rank)].call;
+  for (int32_t event : action.waits)
+    if (!events[size_t(event)])
+      return false;
+  for (int32_t semaphore : action.acquires)
+    if (size_t(counters[size_t(semaphore)].numTaken) >= counters[size_t(semaphore)].signals.size())
+      return false;
+  for (const Place &place : action.sources)
+    if (place.isPackets && !hasPackets(place, action.count, call))
+      return false;
+  return action.receives < 0 || !queues[size_t(action.receives)].empty();
+}
+
+void BlockRun::join(Clock &clock, const SharedClock &other) const {
+  if (other)
+    std::ranges::transform(clock, *other, clock.begin(), [](uint32_t a, uint32_t b) { return std::max(a, b); });
+}
+
+/// Who takes a signal knows which one only if one thread signals, or if these were all signals of the call.
+void BlockRun::joinSemaphore(Clock &clock, int32_t semaphore, int32_t call) {
+  Counter &counter = counters[size_t(semaphore)];
+  auto number = size_t(counter.numTaken++);
+  if (counter.hasOneSignaller) {
+    join(clock, counter.signals[number]);
+    counter.signals[number].reset();
+  } else if (counter.numTaken == schedule.semaphores[size_t(semaphore)].initial + counter.numPerCall * (call + 1)) {
+    for (SharedClock &signal : counter.signals) {
+      join(clock, signal);
+      signal.reset();
+    }
+  }
+}
+
+static Value combine(const Value &a, const Value &b) {
+  if (!a || !b)
+    return nullptr;
+  Contributions sum;
+  auto key = [](const Contribution &each) { return std::tuple(each.call, each.rank, each.chunk); };
+  size_t i = 0, j = 0;
+  while (i < a->size() || j < b->size()) {
+    bool takesA = j == b->size() || (i < a->size() && key((*a)[i]) <= key((*b)[j]));
+    const Contribution &next = takesA ? (*a)[i++] : (*b)[j++];
+    if (!sum.empty() && key(sum.back()) == key(next))
+      sum.back().times += next.times;
+    else
+      sum.push_back(next);
+  }
+  return std::make_shared<const Contributions>(std::move(sum));
+}
+
+std::vector<Value> BlockRun::readSources(int32_t thread, const Action &action, const Message *message) {
+  int32_t call = ranks[size_t(schedule.threads[size_t(thread)].rank)].call;
+  Access now{thread, int32_t(progress[size_t(thread)].next), call, clockOf(thread)[size_t(thread)] + 1};
+  std::vector<Value> values(size_t(action.count));
+  for (int32_t chunk = 0; chunk < action.count; ++chunk) {
+    Value &value = values[size_t(chunk)];
+    bool isFirst = true;
+    if (message) {
+      value = chunk < message->count ? message->values[size_t(chunk)] : nullptr;
+      isFirst = false;
+    }
+    for (Place place : action.sources) {
+      place.chunk += chunk;
+      read(place, thread, now);
+      const Value &other = cell(place, call).value;
+      value = isFirst ? other : combine(value, other);
+      isFirst = false;
+    }
+  }
+  return values;
+}
+
+void BlockRun::take(int32_t thread, const Action &action) {
+  int32_t call = ranks[size_t(schedule.threads[size_t(thread)].rank)].call;
+  Clock &clock = clockOf(thread);
+  for (int32_t event : action.waits)
+    join(clock, events[size_t(event)]);
+  for (int32_t semaphore : action.acquires)
+    joinSemaphore(clock, semaphore, call);
+  for (Place place : action.sources)
+    for (int32_t chunk = 0; place.isPackets && chunk < action.count; ++chunk, ++place.chunk)
+      join(clock, cell(place, call).packetClock);
+  std::optional<Message> message;
+  if (action.receives >= 0) {
+    message = std::move(queues[size_t(action.receives)].front());
+    queues[size_t(action.receives)].pop_front();
+    join(clock, message->clock);
+    if (message->count != action.count)
+      report({Property::Bounds, fmt::format("receives {} chunks of a message that has {}", action.count, message->count),
+              action.line, message->line, "the message"});
+  }
+  std::vector<Value> values = readSources(thread, action, message ? &*message : nullptr);
+  Access now{thread, int32_t(progress[size_t(thread)].next), call, clock[size_t(thread)] + 1};
+  Clock after = clock;
+  after[size_t(thread)] = now.time;
+  SharedClock known;
+  for (Place place : action.destinations)
+    for (int32_t chunk = 0; chunk < action.count; ++chunk, ++place.chunk) {
+      write(place, thread, now, values[size_t(chunk)]);
+      if (!place.isPackets)
+        continue;
+      known = known ? known : std::make_shared<const Clock>(after);
+      Cell &packets = cell(place, call);
+      packets.packetCall = call;
+      packets.packetClock = known;
+    }
+  if (!known && (action.sends >= 0 || !action.signals.empty() || (!action.raises.empty() && !action.mayStillRead)))
+    known = std::make_shared<const Clock>(after);
+  if (action.sends >= 0)
+    queues[size_t(action.sends)].push_back({action.count, action.line, std::move(values), known});
+  for (int32_t semaphore : action.signals)
+    counters[size_t(semaphore)].signals.push_back(known);
+  for (int32_t event : action.raises)
+    events[size_t(event)] = action.mayStillRead ? std::make_shared<const Clock>(clock) : known;
+  clock[size_t(thread)] = now.time;
+}
+
+void BlockRun::startCall(int32_t rank) {
+  RankProgress &own = ranks[size_t(rank)];
+  int32_t application = this->application(rank);
+  Clock &clock = clockOf(application);
+  Access now{application, 0, own.call, ++clock[size_t(application)]};
+  for (Memory memory : {Memory::Output, Memory::Input})
+    for (int32_t chunk = 0; chunk < schedule.numChunks(rank, memory); ++chunk) {
+      Value value;
+      if (memory == Memory::Input)
+        value = std::make_shared<const Contributions>(Contributions{{own.call, rank, chunk, 1}});
+      write(resolve(schedule, isInPlace, {rank, memory, chunk}), application, now, value);
+    }
+  auto shared = std::make_shared<const Clock>(clock);
+  for (int32_t thread : threadsOf[size_t(rank)]) {
+    join(clockOf(thread), shared);
+    progress[size_t(thread)].next = 0;
+  }
+  own.numEnded = 0;
+}
+
+/// The application reads its output, and calls again.
+void BlockRun::endCall(int32_t rank) {
+  RankProgress &own = ranks[size_t(rank)];
+  int32_t application = this->application(rank);
+  Clock &clock = clockOf(application);
+  for (int32_t thread : threadsOf[size_t(rank)])
+    join(clock, std::make_shared<const Clock>(clockOf(thread)));
+  Access now{application, 0, own.call, ++clock[size_t(application)]};
+  for (int32_t chunk = 0; chunk < schedule.numChunks(rank, Memory::Output); ++chunk) {
+    read(resolve(schedule, isInPlace, {rank, Memory::Output, chunk}), application, now);
+    checkOutput(rank, chunk, own.call);
+  }
+  for (int32_t event : own.events)
+    events[size_t(event)].reset();
+  if (++own.call < calls)
+    startCall(rank);
+}
+
+std::string BlockRun::describeBlocked(int32_t thread, const Action &action) const {
+  const Thread &text = schedule.threads[size_t(thread)];
+  std::string where = fmt::format("{} of rank {} waits at line {} ", text.name, text.rank, action.line);
+  for (int32_t event : action.waits)
+    if (!events[size_t(event)])
+      return where + "for another one";
+  for (int32_t semaphore : action.acquires)
+    if (size_t(counters[size_t(semaphore)].numTaken) >= counters[size_t(semaphore)].signals.size())
+      return where + "for " + schedule.semaphores[size_t(semaphore)].name;
+  if (action.receives >= 0 && queues[size_t(action.receives)].empty())
+    return where + fmt::format("for a message of rank {}", schedule.connections[size_t(action.receives)].sender);
+  return where + "for packets";
+}
+
+void BlockRun::findBlocked() {
+  std::string message;
+  int32_t line = 0, numBlocked = 0;
+  for (int32_t thread = 0; thread < int32_t(schedule.threads.size()); ++thread) {
+    const Thread &text = schedule.threads[size_t(thread)];
+    if (ranks[size_t(text.rank)].call == calls || progress[size_t(thread)].next >= text.actions.size())
+      continue;
+    const Action &action = text.actions[progress[size_t(thread)].next];
+    if (++numBlocked <= 4)
+      message += (message.empty() ? "" : "; ") + describeBlocked(thread, action);
+    line = line == 0 ? action.line : line;
+  }
+  if (numBlocked > 4)
+    message += fmt::format("; and {} more", numBlocked - 4);
+  if (numBlocked > 0)
+    report({Property::Deadlock, message, line, 0, ""});
+}
+
+} // namespace kolo::foreign

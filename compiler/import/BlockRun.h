@@ -1,0 +1,120 @@
+// One run of all thread blocks of a schedule, over calls that follow each other. Vector clocks say what is ordered in every
+// interleaving: whatever waits, waits for what one thread does, so all interleavings have the same order. Used by Judge.
+#pragma once
+
+#include "compiler/import/Finding.h"
+#include "compiler/import/Schedule.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace kolo::foreign {
+
+/// How often each chunk of an input is part of a value.
+struct Contribution {
+  int32_t call, rank, chunk, times;
+  auto operator<=>(const Contribution &) const = default;
+};
+using Contributions = std::vector<Contribution>;      // sorted, each chunk once
+using Value = std::shared_ptr<const Contributions>;   // null: nobody wrote it
+
+/// An action of the first call, in an order in which all threads can take theirs one after the other.
+struct Taken {
+  int32_t thread, action;
+};
+
+class BlockRun {
+public:
+  /// Bytes that the clocks of a run may take.
+  static constexpr double mostBytes = double(int64_t(2) << 30);
+  /// What a run would take, before it starts.
+  static double bytesNeeded(const Schedule &schedule);
+
+  /// The schedule must outlive this, and its places must lie in their memory.
+  BlockRun(const Schedule &schedule, bool isInPlace);
+
+  /// Ends at the first finding of each property that it can find: Deadlock, Race, Result, Bounds, Invocations.
+  void run();
+
+  const std::vector<Finding> &findings() const { return allFindings; }
+  const std::vector<Taken> &order() const { return takenOrder; }
+
+private:
+  using Clock = std::vector<uint32_t>; // steps that are over, by thread; then those of the ranks' applications
+  using SharedClock = std::shared_ptr<const Clock>;
+  struct Access {
+    int32_t thread = -1, action = -1, call = 0;
+    uint32_t time = 0;
+  };
+  struct Cell {
+    Value value;
+    Access write;
+    std::vector<Access> reads;
+    int32_t packetCall = -1;
+    SharedClock packetClock;
+  };
+  struct Message {
+    int32_t count, line;
+    std::vector<Value> values;
+    SharedClock clock;
+  };
+  struct Progress {
+    size_t next = 0;
+    Clock clock;
+  };
+  struct RankProgress {
+    int32_t call = 0, numThreads = 0, numEnded = 0;
+    std::vector<int32_t> events; // that its threads raise
+  };
+  struct Counter {
+    std::vector<SharedClock> signals;
+    int32_t numTaken = 0, numPerCall = 0;
+    bool hasOneSignaller = true;
+  };
+
+  void countSignallers();
+  bool advance(int32_t thread);
+  bool isReady(int32_t thread, const Action &action) const;
+  bool hasPackets(const Place &place, int32_t count, int32_t call) const;
+  void take(int32_t thread, const Action &action);
+  void join(Clock &clock, const SharedClock &other) const;
+  void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call);
+  std::vector<Value> readSources(int32_t thread, const Action &action, const Message *message);
+  void startCall(int32_t rank);
+  void endCall(int32_t rank);
+  void checkOutput(int32_t rank, int32_t chunk, int32_t call);
+  Contributions expected(int32_t rank, int32_t chunk, int32_t call) const;
+  std::string describeWrong(const Place &place, const Value &value, const Contributions &wanted, int32_t call) const;
+  void findBlocked();
+  std::string describeBlocked(int32_t thread, const Action &action) const;
+
+  size_t cellIndex(Place place, int32_t call) const;
+  Cell &cell(Place place, int32_t call) { return cells[size_t(place.rank)][cellIndex(place, call)]; }
+  bool isOver(const Access &access, int32_t thread) const;
+  void read(const Place &place, int32_t thread, const Access &now);
+  void write(const Place &place, int32_t thread, const Access &now, Value value);
+  void reportConflict(const Place &place, const Access &earlier, const Access &now, bool isEarlierWrite, bool isWrite);
+  void report(Finding finding);
+  int32_t lineOf(const Access &access) const;
+  std::string describe(const Access &access, bool isWrite) const;
+  int32_t application(int32_t rank) const { return int32_t(schedule.threads.size()) + rank; }
+  Clock &clockOf(int32_t thread) { return progress[size_t(thread)].clock; }
+
+  const Schedule &schedule;
+  const bool isInPlace;
+  const int32_t calls;
+  std::vector<Progress> progress; // threads, then applications
+  std::vector<RankProgress> ranks;
+  std::vector<std::vector<int32_t>> threadsOf; // by rank
+  std::vector<std::vector<Cell>> cells;        // by rank
+  std::vector<std::deque<Message>> queues;     // by connection
+  std::vector<SharedClock> events;
+  std::vector<Counter> counters; // by semaphore
+  std::vector<Taken> takenOrder;
+  std::vector<Finding> allFindings;
+};
+
+} // namespace kolo::foreign

@@ -1,0 +1,36 @@
+#include "compiler/import/Schedule.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+namespace kolo::foreign {
+
+Place resolve(const Schedule &schedule, bool isInPlace, Place place) {
+  if (!isInPlace || place.memory == Memory::Scratch)
+    return place;
+  int32_t own = place.rank * schedule.chunksPerBlock;
+  switch (schedule.collective) {
+  case Collective::AllGather:
+    if (place.memory == Memory::Input)
+      place.chunk += own;
+    place.memory = Memory::Output;
+    break;
+  case Collective::ReduceScatter:
+    if (place.memory == Memory::Output)
+      place.chunk += own;
+    place.memory = Memory::Input;
+    break;
+  case Collective::AllReduce:
+  case Collective::AllToAll:
+    place.memory = Memory::Output;
+  }
+  return place;
+}
+
+std::string describe(const Place &place) {
+  static constexpr std::array names{"input", "output", "scratch memory"};
+  return fmt::format("chunk {} of the {} of rank {}", place.chunk, names[size_t(place.memory)], place.rank);
+}
+
+} // namespace kolo::foreign

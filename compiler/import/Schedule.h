@@ -1,0 +1,111 @@
+// A schedule of another library, as its interpreter runs it: thread blocks that move chunks, and what orders them. All
+// formats become this; the run of blocks and the channel form are made from it. No MLIR.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kolo::foreign {
+
+/// What the file gives and Kolo has, too.
+enum class Collective : uint8_t { AllGather, AllReduce, AllToAll, ReduceScatter };
+
+enum class Memory : uint8_t { Input, Output, Scratch };
+
+/// The first chunk of a run of consecutive ones.
+struct Place {
+  int32_t rank = 0;
+  Memory memory = Memory::Input;
+  int32_t chunk = 0;
+  bool isPackets = false; // data with the number of its call: a read waits for it, and then knows what its writer knew
+  bool operator==(const Place &) const = default;
+  auto operator<=>(const Place &) const = default;
+};
+
+/// What a thread does at once. In this order: it waits for `waits`, acquires, takes a message and the packets among the
+/// sources; combines all these values; writes them to every destination and sends them; signals and raises.
+struct Action {
+  int32_t line = 0;  // of the file
+  int32_t count = 0; // chunks of the message, and of every place
+  std::vector<Place> sources, destinations;
+  int32_t receives = -1, sends = -1;    // connections
+  std::vector<int32_t> waits;           // events
+  std::vector<int32_t> raises;          // events
+  std::vector<int32_t> acquires;        // semaphores: each takes one signal
+  std::vector<int32_t> signals;         // semaphores: each adds one
+  bool mayStillRead = false;            // when it raises: the sources are read at the latest when the thread goes on
+  bool isMove() const { return count > 0; }
+};
+
+/// Actions of one thread follow each other. Threads of a rank begin a call when all of them have ended the one before.
+struct Thread {
+  int32_t rank = 0;
+  std::string name; // "thread block 3"
+  int32_t line = 0;
+  std::vector<Action> actions;
+};
+
+/// Messages from one rank to another, in order. One thread sends, one receives.
+struct Connection {
+  int32_t sender = 0, receiver = 0, channel = 0;
+};
+
+/// A counter that keeps its value from one call to the next.
+struct Semaphore {
+  std::string name; // "memory channel 2 from rank 1"
+  int32_t rank = 0; // that waits for it
+  int32_t initial = 0;
+};
+
+struct Schedule {
+  std::string path, name;
+  std::string interpreter; // "RCCL", "MSCCL++"
+  Collective collective = Collective::AllReduce;
+  int32_t numRanks = 0;
+  int32_t chunksPerBlock = 1; // of a block of the call's count
+  bool runsInPlace = false, runsOutOfPlace = true;
+  bool hasTwoPacketBuffers = false; // packets go to two scratch buffers in turn, a call each
+  int32_t slots = 0;                // messages that a connection holds; 0: any number
+  int32_t chunksPerMessage = 1;     // at least: a step of more chunks is several messages
+  int32_t line = 0;                 // of the head
+  std::vector<int32_t> scratchChunks; // by rank
+  std::vector<Thread> threads;
+  std::vector<Connection> connections;
+  std::vector<Semaphore> semaphores;
+  int32_t numEvents = 0;          // each concerns one rank, and is raised once in a call
+  std::vector<std::string> notes; // what the reader took for granted; one line each
+
+  int32_t numInputBlocks() const {
+    return collective == Collective::AllToAll || collective == Collective::ReduceScatter ? numRanks : 1;
+  }
+  int32_t numOutputBlocks() const {
+    return collective == Collective::AllToAll || collective == Collective::AllGather ? numRanks : 1;
+  }
+  int32_t numChunks(int32_t rank, Memory memory) const {
+    switch (memory) {
+    case Memory::Input:
+      return numInputBlocks() * chunksPerBlock;
+    case Memory::Output:
+      return numOutputBlocks() * chunksPerBlock;
+    case Memory::Scratch:
+      return scratchChunks[size_t(rank)];
+    }
+    return 0;
+  }
+};
+
+/// One name for memory that input and output share in a call in place, as NCCL defines it.
+Place resolve(const Schedule &schedule, bool isInPlace, Place place);
+
+/// "chunk 3 of the output of rank 2".
+std::string describe(const Place &place);
+
+/// Why a file is refused, at a line of it; 0: the file as a whole.
+struct Refusal {
+  int32_t line = 0;
+  std::string message;
+};
+
+} // namespace kolo::foreign

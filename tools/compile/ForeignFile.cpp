@@ -1,0 +1,67 @@
+#include "tools/compile/ForeignFile.h"
+
+#include "compiler/import/ChannelForm.h"
+#include "compiler/import/ReadSchedule.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+namespace kolo::tools {
+
+bool isForeignFile(const std::string &path) {
+  std::string extension = std::filesystem::path(path).extension();
+  return extension == ".xml" || extension == ".json";
+}
+
+static std::string place(const std::string &path, int32_t line) {
+  return line > 0 ? fmt::format("{}:{}:1", path, line) : path;
+}
+
+[[noreturn]] static void refuse(const std::string &path, const foreign::Refusal &refusal) {
+  throw ToolError(ExitCode::Refused, fmt::format("{}: error: {}", place(path, refusal.line), refusal.message));
+}
+
+foreign::Schedule readForeign(const std::string &path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored))
+    throw ToolError(ExitCode::Usage, "there is no file " + path);
+  auto read = foreign::readSchedule(path);
+  if (auto *refusal = std::get_if<foreign::Refusal>(&read))
+    refuse(path, *refusal);
+  return std::get<foreign::Schedule>(std::move(read));
+}
+
+foreign::Judgement judgeForeign(const foreign::Schedule &schedule) {
+  auto judged = foreign::judge(schedule);
+  if (auto *refusal = std::get_if<foreign::Refusal>(&judged))
+    refuse(schedule.path, *refusal);
+  return std::get<foreign::Judgement>(std::move(judged));
+}
+
+std::string describe(const foreign::Schedule &schedule, const foreign::Finding &finding) {
+  bool isOneOfTwo = schedule.runsInPlace && schedule.runsOutOfPlace;
+  std::string text = fmt::format("{}: error: {} {}: {}{}", place(schedule.path, finding.line),
+                                 foreign::shortName(finding.property), foreign::title(finding.property), finding.message,
+                                 isOneOfTwo ? (finding.isInPlace ? ", in place" : ", out of place") : "");
+  if (finding.otherLine != 0)
+    text += fmt::format("\n{}: note: {}", place(schedule.path, finding.otherLine), finding.otherMessage);
+  return text;
+}
+
+mlir::OwningOpRef<mlir::ModuleOp> importForeign(mlir::MLIRContext &context, const std::string &path) {
+  foreign::Schedule schedule = readForeign(path);
+  foreign::Judgement judgement = judgeForeign(schedule);
+  if (!judgement.findings.empty()) {
+    std::string text;
+    for (const foreign::Finding &finding : judgement.findings)
+      text += (text.empty() ? "" : "\n") + describe(schedule, finding);
+    throw ToolError(ExitCode::Refused, text);
+  }
+  auto sequence = foreign::makeSequence(schedule, judgement.order);
+  if (auto *refusal = std::get_if<foreign::Refusal>(&sequence))
+    refuse(path, *refusal);
+  return foreign::makeChannelForm(context, schedule, std::get<foreign::Sequence>(sequence));
+}
+
+} // namespace kolo::tools

@@ -1,0 +1,34 @@
+// Files of other libraries, XML of MSCCL and plans of MSCCL++, wherever a command takes an algorithm.
+#pragma once
+
+#include "tools/compile/ToolError.h"
+
+#include "compiler/import/Judge.h"
+#include "compiler/import/Schedule.h"
+#include "compiler/import/Sequence.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <string>
+
+namespace kolo::tools {
+
+/// By its name: it ends in .xml or .json.
+bool isForeignFile(const std::string &path);
+
+/// Reads the file as its interpreter does. Throws ToolError: Usage where there is no such file, Refused with the line where
+/// it cannot be imported.
+foreign::Schedule readForeign(const std::string &path);
+
+/// What holds of it. Throws ToolError (Refused) where that takes too much memory.
+foreign::Judgement judgeForeign(const foreign::Schedule &schedule);
+
+/// "FILE:LINE:1: error: V2 no data race: MESSAGE", and a note for the second place.
+std::string describe(const foreign::Schedule &schedule, const foreign::Finding &finding);
+
+/// The program in channel form, which is not proved yet. Throws ToolError (Refused) if the schedule is wrong as its
+/// interpreter runs it.
+mlir::OwningOpRef<mlir::ModuleOp> importForeign(mlir::MLIRContext &context, const std::string &path);
+
+} // namespace kolo::tools
