@@ -33,7 +33,7 @@ void BlockRun::read(const Place &place, int32_t thread, const Access &now) {
   accessed.reads.push_back(now);
 }
 
-void BlockRun::write(const Place &place, int32_t thread, const Access &now, Value value) {
+void BlockRun::write(const Place &place, int32_t thread, const Access &now, Content value) {
   Cell &accessed = cell(place, now.call);
   if (!isOver(accessed.write, thread))
     reportConflict(place, accessed.write, now, true, true);
@@ -92,7 +92,7 @@ static std::string describeInput(const Contribution &part, int32_t call) {
                      part.call == call ? "" : " in an earlier call");
 }
 
-std::string BlockRun::describeWrong(const Place &place, const Value &value, const Contributions &wanted,
+std::string BlockRun::describeWrong(const Place &place, const Content &value, const Contributions &wanted,
                                     int32_t call) const {
   std::string what = foreign::describe(place);
   if (!value)

@@ -147,7 +147,7 @@ void BlockRun::joinSemaphore(Clock &clock, int32_t semaphore, int32_t call) {
   }
 }
 
-static Value combine(const Value &a, const Value &b) {
+static Content combine(const Content &a, const Content &b) {
   if (!a || !b)
     return nullptr;
   Contributions sum;
@@ -164,12 +164,12 @@ static Value combine(const Value &a, const Value &b) {
   return std::make_shared<const Contributions>(std::move(sum));
 }
 
-std::vector<Value> BlockRun::readSources(int32_t thread, const Action &action, const Message *message) {
+std::vector<Content> BlockRun::readSources(int32_t thread, const Action &action, const Message *message) {
   int32_t call = ranks[size_t(schedule.threads[size_t(thread)].rank)].call;
   Access now{thread, int32_t(progress[size_t(thread)].next), call, clockOf(thread)[size_t(thread)] + 1};
-  std::vector<Value> values(size_t(action.count));
+  std::vector<Content> values(size_t(action.count));
   for (int32_t chunk = 0; chunk < action.count; ++chunk) {
-    Value &value = values[size_t(chunk)];
+    Content &value = values[size_t(chunk)];
     bool isFirst = true;
     if (message) {
       value = chunk < message->count ? message->values[size_t(chunk)] : nullptr;
@@ -178,7 +178,7 @@ std::vector<Value> BlockRun::readSources(int32_t thread, const Action &action, c
     for (Place place : action.sources) {
       place.chunk += chunk;
       read(place, thread, now);
-      const Value &other = cell(place, call).value;
+      const Content &other = cell(place, call).value;
       value = isFirst ? other : combine(value, other);
       isFirst = false;
     }
@@ -205,7 +205,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
       report({Property::Bounds, fmt::format("receives {} chunks of a message that has {}", action.count, message->count),
               action.line, message->line, "the message"});
   }
-  std::vector<Value> values = readSources(thread, action, message ? &*message : nullptr);
+  std::vector<Content> values = readSources(thread, action, message ? &*message : nullptr);
   Access now{thread, int32_t(progress[size_t(thread)].next), call, clock[size_t(thread)] + 1};
   Clock after = clock;
   after[size_t(thread)] = now.time;
@@ -238,7 +238,7 @@ void BlockRun::startCall(int32_t rank) {
   Access now{application, 0, own.call, ++clock[size_t(application)]};
   for (Memory memory : {Memory::Output, Memory::Input})
     for (int32_t chunk = 0; chunk < schedule.numChunks(rank, memory); ++chunk) {
-      Value value;
+      Content value;
       if (memory == Memory::Input)
         value = std::make_shared<const Contributions>(Contributions{{own.call, rank, chunk, 1}});
       write(resolve(schedule, isInPlace, {rank, memory, chunk}), application, now, value);

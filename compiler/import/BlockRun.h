@@ -19,7 +19,7 @@ struct Contribution {
   auto operator<=>(const Contribution &) const = default;
 };
 using Contributions = std::vector<Contribution>;      // sorted, each chunk once
-using Value = std::shared_ptr<const Contributions>;   // null: nobody wrote it
+using Content = std::shared_ptr<const Contributions>;   // null: nobody wrote it
 
 /// An action of the first call, in an order in which all threads can take theirs one after the other.
 struct Taken {
@@ -50,7 +50,7 @@ private:
     uint32_t time = 0;
   };
   struct Cell {
-    Value value;
+    Content value;
     Access write;
     std::vector<Access> reads;
     int32_t packetCall = -1;
@@ -58,7 +58,7 @@ private:
   };
   struct Message {
     int32_t count, line;
-    std::vector<Value> values;
+    std::vector<Content> values;
     SharedClock clock;
   };
   struct Progress {
@@ -82,12 +82,12 @@ private:
   void take(int32_t thread, const Action &action);
   void join(Clock &clock, const SharedClock &other) const;
   void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call);
-  std::vector<Value> readSources(int32_t thread, const Action &action, const Message *message);
+  std::vector<Content> readSources(int32_t thread, const Action &action, const Message *message);
   void startCall(int32_t rank);
   void endCall(int32_t rank);
   void checkOutput(int32_t rank, int32_t chunk, int32_t call);
   Contributions expected(int32_t rank, int32_t chunk, int32_t call) const;
-  std::string describeWrong(const Place &place, const Value &value, const Contributions &wanted, int32_t call) const;
+  std::string describeWrong(const Place &place, const Content &value, const Contributions &wanted, int32_t call) const;
   void findBlocked();
   std::string describeBlocked(int32_t thread, const Action &action) const;
 
@@ -95,7 +95,7 @@ private:
   Cell &cell(Place place, int32_t call) { return cells[size_t(place.rank)][cellIndex(place, call)]; }
   bool isOver(const Access &access, int32_t thread) const;
   void read(const Place &place, int32_t thread, const Access &now);
-  void write(const Place &place, int32_t thread, const Access &now, Value value);
+  void write(const Place &place, int32_t thread, const Access &now, Content value);
   void reportConflict(const Place &place, const Access &earlier, const Access &now, bool isEarlierWrite, bool isWrite);
   void report(Finding finding);
   int32_t lineOf(const Access &access) const;

@@ -1,7 +1,6 @@
 // From a foreign file to a module in channel form, whose locations are lines of the file. Used by the tools.
 #pragma once
 
-#include "compiler/import/Judge.h"
 #include "compiler/import/Schedule.h"
 #include "compiler/import/Sequence.h"
 
