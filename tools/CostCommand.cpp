@@ -50,6 +50,10 @@ void CostCommand::run() {
   (void)options.sizes(); // mistakes first
   output.check(options);
   std::vector<CompileRequest> requests = programs.makeRequests(mesh);
+  for (const CompileRequest &request : requests)
+    if (!request.irPath.empty())
+      throw ToolError(ExitCode::Usage,
+                      request.irPath + " has no statements to cost in closed form; kolo simulate follows its steps");
   CostReport report = startReport(options, machine, requests, "closed form");
   for (const CompileRequest &request : requests)
     report.schedules.push_back(costOf(request, machine));

@@ -1,5 +1,6 @@
 #include "tools/CostOptions.h"
 #include "tools/SourceOptions.h"
+#include "tools/compile/ForeignFile.h"
 
 #include "dsl/Recording.h"
 
@@ -91,7 +92,7 @@ std::vector<int64_t> parseSizes(const std::string &text, const std::string &flag
 std::vector<int64_t> CostOptions::sizes() const { return parseSizes(bytes, "--bytes"); }
 
 void CostedPrograms::addTo(CLI::App &command) {
-  command.add_option("algorithms", what, "shipped algorithms or FILE.cpp; several are compared")->required();
+  command.add_option("algorithms", what, "shipped algorithms, FILE.cpp or, for kolo simulate,\nfiles of other libraries, X.xml or X.json; several are compared")->required();
   command.add_option("--program", program, "one choreography of FILE.cpp; without it, all");
   command.add_option("--codec", codecs, "NAME=CODEC for a codec that a choreography names: network=int4; may repeat");
   command.add_option("--dtype", type, "of the call's elements, f16, bf16 or f32, where a choreography has codecs")
@@ -114,10 +115,21 @@ static bool isSourceFile(const std::string &what) {
   return false;
 }
 
+/// A foreign file's program by name, without a body: it is simulated as it is. Throws ToolError.
+static dsl::Definition foreignDefinition(const std::string &path, const runtime::Mesh &mesh) {
+  foreign::Schedule schedule = readForeign(path);
+  if (mesh.numRanks() != schedule.numRanks)
+    throw ToolError(ExitCode::Usage, fmt::format("--mesh: {} is for {} ranks, and {} has {}", path, schedule.numRanks,
+                                                 mesh.toString(), mesh.numRanks()));
+  return {schedule.name, collectiveOf(schedule), dsl::Mesh("rank"), {}, {}};
+}
+
 /// All choreographies of the command line. Throws ToolError.
 static std::vector<dsl::Definition> definitionsOf(const CostedPrograms &programs) {
   std::vector<dsl::Definition> all;
   for (const std::string &what : programs.what) {
+    if (isForeignFile(what))
+      continue;
     if (!isSourceFile(what)) {
       all.push_back(findShipped(what));
       continue;
@@ -156,6 +168,14 @@ std::vector<CompileRequest> CostedPrograms::makeRequests(const runtime::Mesh &me
     request.codecs = definitions.size() == 1 ? choices : choicesFor(definition, choices);
     for (const auto &[name, codec] : request.codecs)
       unknown.erase(name);
+  }
+  for (const std::string &path : what) {
+    if (!isForeignFile(path))
+      continue;
+    CompileRequest &request = requests.emplace_back();
+    request.definitions = {foreignDefinition(path, mesh)};
+    request.meshes = {mesh};
+    request.irPath = path;
   }
   if (!unknown.empty())
     throw ToolError(ExitCode::Usage, "--codec: no program has a codec named '" + unknown.begin()->first + "'");

@@ -48,7 +48,7 @@ template <typename T> T orThrow(std::variant<T, cost::CostMistake> result, const
 
 /// Algorithms by name or in files, with the codecs and the schedule flags of `compile`.
 struct CostedPrograms {
-  std::vector<std::string> what; // shipped algorithms or FILE.cpp
+  std::vector<std::string> what; // shipped algorithms, FILE.cpp, or foreign files, which have no choreography
   std::string program, type = "f32";
   std::vector<std::string> codecs;
   bool noOptimization = false;

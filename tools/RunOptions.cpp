@@ -3,6 +3,7 @@
 #include "tools/SourceOptions.h"
 
 #include "tools/compile/Compile.h"
+#include "tools/compile/ForeignFile.h"
 #include "tools/compile/TemporaryFile.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ static std::string namesOfReductions() {
 }
 
 void RunOptions::addTo(CLI::App &command) {
-  command.add_option("algorithm", what, "a shipped algorithm (see kolo list) or a plugin file X.so")->required();
+  command.add_option("algorithm", what, "a shipped algorithm (see kolo list), a plugin file X.so,\nor a file of another library, X.xml or X.json")->required();
   command.add_option("--mesh", mesh, "ranks by dimension, slowest first: node=2,gpu=4")->required();
   command.add_option("--codec", codecs, "NAME=CODEC for a codec that a shipped algorithm names; may repeat");
   auto *named = command.add_option("--program", program, "which program of a plugin that has several");
@@ -76,9 +77,14 @@ static runtime::Plugin loadPlugin(const std::string &path) {
   return std::move(plugin).value();
 }
 
-/// Compiles a shipped algorithm to a plugin that no file remains of.
-static runtime::Plugin compileShipped(const std::string &name, CompileRequest request) {
-  request.definitions = {findShipped(name)};
+/// Compiles a shipped algorithm, or a foreign file, to a plugin that no file remains of.
+static runtime::Plugin compileHere(const std::string &what, CompileRequest request) {
+  if (isForeignFile(what)) {
+    request.irPath = what;
+    request.meshes.clear();
+  } else {
+    request.definitions = {findShipped(what)};
+  }
   TemporaryFile file("so");
   request.output = file.path();
   compile(request);
@@ -180,7 +186,7 @@ RankJob RunOptions::makeJob() const {
   auto parsedReduction = runtime::parseReduction(reduction);
   if (!parsedReduction)
     throw ToolError(ExitCode::Usage, "--op: '" + reduction + "' is none of " + namesOfReductions());
-  bool isFile = what.ends_with(".so") || what.find('/') != std::string::npos;
+  bool isFile = !isForeignFile(what) && (what.ends_with(".so") || what.find('/') != std::string::npos);
   if (isFile && !codecs.empty())
     throw ToolError(ExitCode::Usage, "--codec: " + what + " is compiled already, by kolo compile --codec");
   CompileRequest request;
@@ -190,7 +196,7 @@ RankJob RunOptions::makeJob() const {
   request.schedule = scheduleOptions.schedule();
   if (deviceKind() && !isFile)
     addDevice(request, *deviceKind(), *parsedType, *parsedReduction);
-  RankJob job{isFile ? loadPlugin(what) : compileShipped(what, request),
+  RankJob job{isFile ? loadPlugin(what) : compileHere(what, request),
               program,
               parsedMesh,
               *parsedType,

@@ -67,7 +67,7 @@ void BlockRun::reportConflict(const Place &place, const Access &earlier, const A
   if (line == 0)
     std::swap(line, other);
   report({isInOneCall ? Property::Race : Property::Invocations,
-          fmt::format("nothing orders two accesses to {}: {}, {}", foreign::describe(place), first, second), line, other,
+          fmt::format("nothing orders two accesses to {}: {}, {}", foreign::describe(schedule, place), first, second), line, other,
           other == 0 ? "" : "the other access"});
 }
 
@@ -87,14 +87,14 @@ Contributions BlockRun::expected(int32_t rank, int32_t chunk, int32_t call) cons
   return result;
 }
 
-static std::string describeInput(const Contribution &part, int32_t call) {
-  return fmt::format("chunk {} of the input of rank {}{}", part.chunk, part.rank,
-                     part.call == call ? "" : " in an earlier call");
+std::string BlockRun::describeInput(const Contribution &part, int32_t call) const {
+  return foreign::describe(schedule, {part.rank, Memory::Input, part.chunk}) +
+         (part.call == call ? "" : " in an earlier call");
 }
 
 std::string BlockRun::describeWrong(const Place &place, const Content &value, const Contributions &wanted,
                                     int32_t call) const {
-  std::string what = foreign::describe(place);
+  std::string what = foreign::describe(schedule, place);
   if (!value)
     return what + " holds what nobody wrote in this call";
   for (const Contribution &part : *value) {

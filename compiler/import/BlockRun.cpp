@@ -33,7 +33,7 @@ BlockRun::BlockRun(const Schedule &schedule, bool isInPlace)
     : schedule(schedule), isInPlace(isInPlace), calls(schedule.hasTwoPacketBuffers ? 3 : 2),
       queues(schedule.connections.size()), events(size_t(schedule.numEvents)), counters(schedule.semaphores.size()) {
   size_t numClocks = schedule.threads.size() + size_t(schedule.numRanks);
-  progress.assign(numClocks, {0, Clock(numClocks)});
+  progress.assign(numClocks, {0, Clock(numClocks), nullptr});
   ranks.resize(size_t(schedule.numRanks));
   threadsOf.resize(size_t(schedule.numRanks));
   for (size_t thread = 0; thread < schedule.threads.size(); ++thread) {
@@ -133,17 +133,17 @@ void BlockRun::join(Clock &clock, const SharedClock &other) const {
 }
 
 /// Who takes a signal knows which one only if one thread signals, or if these were all signals of the call.
-void BlockRun::joinSemaphore(Clock &clock, int32_t semaphore, int32_t call) {
+void BlockRun::joinSemaphore(Clock &clock, int32_t semaphore, int32_t call, bool isRelaxed) {
+  auto learn = [&](Told &told) {
+    join(clock, isRelaxed ? told.start : told.all);
+    told = {};
+  };
   Counter &counter = counters[size_t(semaphore)];
   auto number = size_t(counter.numTaken++);
   if (counter.hasOneSignaller) {
-    join(clock, counter.signals[number]);
-    counter.signals[number].reset();
+    learn(counter.signals[number]);
   } else if (counter.numTaken == schedule.semaphores[size_t(semaphore)].initial + counter.numPerCall * (call + 1)) {
-    for (SharedClock &signal : counter.signals) {
-      join(clock, signal);
-      signal.reset();
-    }
+    std::ranges::for_each(counter.signals, learn);
   }
 }
 
@@ -192,7 +192,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
   for (int32_t event : action.waits)
     join(clock, events[size_t(event)]);
   for (int32_t semaphore : action.acquires)
-    joinSemaphore(clock, semaphore, call);
+    joinSemaphore(clock, semaphore, call, action.isRelaxed);
   for (Place place : action.sources)
     for (int32_t chunk = 0; place.isPackets && chunk < action.count; ++chunk, ++place.chunk)
       join(clock, cell(place, call).packetClock);
@@ -225,7 +225,10 @@ void BlockRun::take(int32_t thread, const Action &action) {
   if (action.sends >= 0)
     queues[size_t(action.sends)].push_back({action.count, action.line, std::move(values), known});
   for (int32_t semaphore : action.signals)
-    counters[size_t(semaphore)].signals.push_back(known);
+    {
+    const SharedClock &start = progress[size_t(thread)].start;
+    counters[size_t(semaphore)].signals.push_back({action.isRelaxed ? start : known, start});
+  }
   for (int32_t event : action.raises)
     events[size_t(event)] = action.mayStillRead ? std::make_shared<const Clock>(clock) : known;
   clock[size_t(thread)] = now.time;
@@ -247,6 +250,7 @@ void BlockRun::startCall(int32_t rank) {
   for (int32_t thread : threadsOf[size_t(rank)]) {
     join(clockOf(thread), shared);
     progress[size_t(thread)].next = 0;
+    progress[size_t(thread)].start = shared;
   }
   own.numEnded = 0;
 }

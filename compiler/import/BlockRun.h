@@ -64,13 +64,17 @@ private:
   struct Progress {
     size_t next = 0;
     Clock clock;
+    SharedClock start; // of the call
+  };
+  struct Told {
+    SharedClock all, start; // what the signaller knew, and what it knew when its call began
   };
   struct RankProgress {
     int32_t call = 0, numThreads = 0, numEnded = 0;
     std::vector<int32_t> events; // that its threads raise
   };
   struct Counter {
-    std::vector<SharedClock> signals;
+    std::vector<Told> signals;
     int32_t numTaken = 0, numPerCall = 0;
     bool hasOneSignaller = true;
   };
@@ -81,12 +85,13 @@ private:
   bool hasPackets(const Place &place, int32_t count, int32_t call) const;
   void take(int32_t thread, const Action &action);
   void join(Clock &clock, const SharedClock &other) const;
-  void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call);
+  void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call, bool isRelaxed);
   std::vector<Content> readSources(int32_t thread, const Action &action, const Message *message);
   void startCall(int32_t rank);
   void endCall(int32_t rank);
   void checkOutput(int32_t rank, int32_t chunk, int32_t call);
   Contributions expected(int32_t rank, int32_t chunk, int32_t call) const;
+  std::string describeInput(const Contribution &part, int32_t call) const;
   std::string describeWrong(const Place &place, const Content &value, const Contributions &wanted, int32_t call) const;
   void findBlocked();
   std::string describeBlocked(int32_t thread, const Action &action) const;

@@ -43,7 +43,7 @@ void Judge::checkPlace(const Action &action, const Place &place, bool isWrite) {
                        place.chunk, names[size_t(place.memory)], place.rank, size),
            action.line);
   else if (isWrite && place.memory == Memory::Input && !isInPlace)
-    report(Property::Bounds, fmt::format("writes {}, which belongs to the caller", describe(place)), action.line);
+    report(Property::Bounds, fmt::format("writes {}, which belongs to the caller", describe(schedule, place)), action.line);
 }
 
 /// The interpreter may cut a step into pieces, in any way: then it is not said whether a chunk is read before it is
@@ -56,7 +56,7 @@ void Judge::checkOverlap(const Action &action) {
           std::abs(from.chunk - to.chunk) < action.count)
         report(Property::Race,
                fmt::format("reads {} chunks from {} on and writes as many from {} on, in one step", action.count,
-                           describe(source), describe(destination)),
+                           describe(schedule, source), describe(schedule, destination)),
                action.line);
     }
 }

@@ -28,9 +28,13 @@ Place resolve(const Schedule &schedule, bool isInPlace, Place place) {
   return place;
 }
 
-std::string describe(const Place &place) {
+std::string describe(const Schedule &schedule, const Place &place) {
   static constexpr std::array names{"input", "output", "scratch memory"};
-  return fmt::format("chunk {} of the {} of rank {}", place.chunk, names[size_t(place.memory)], place.rank);
+  std::string part;
+  if (schedule.pieces > 1)
+    part = fmt::format("part {} of {} of ", place.chunk % schedule.pieces, schedule.pieces);
+  return fmt::format("{}chunk {} of the {} of rank {}", part, place.chunk / schedule.pieces, names[size_t(place.memory)],
+                     place.rank);
 }
 
 } // namespace kolo::foreign

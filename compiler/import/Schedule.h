@@ -35,6 +35,7 @@ struct Action {
   std::vector<int32_t> raises;          // events
   std::vector<int32_t> acquires;        // semaphores: each takes one signal
   std::vector<int32_t> signals;         // semaphores: each adds one
+  bool isRelaxed = false;               // signals and acquires order only what was over before the call
   bool mayStillRead = false;            // when it raises: the sources are read at the latest when the thread goes on
   bool isMove() const { return count > 0; }
 };
@@ -65,6 +66,7 @@ struct Schedule {
   Collective collective = Collective::AllReduce;
   int32_t numRanks = 0;
   int32_t chunksPerBlock = 1; // of a block of the call's count
+  int32_t pieces = 1;         // a chunk of the file is so many of these chunks
   bool runsInPlace = false, runsOutOfPlace = true;
   bool hasTwoPacketBuffers = false; // packets go to two scratch buffers in turn, a call each
   int32_t slots = 0;                // messages that a connection holds; 0: any number
@@ -99,8 +101,8 @@ struct Schedule {
 /// One name for memory that input and output share in a call in place, as NCCL defines it.
 Place resolve(const Schedule &schedule, bool isInPlace, Place place);
 
-/// "chunk 3 of the output of rank 2".
-std::string describe(const Place &place);
+/// "chunk 3 of the output of rank 2", by the numbers of the file.
+std::string describe(const Schedule &schedule, const Place &place);
 
 /// Why a file is refused, at a line of it; 0: the file as a whole.
 struct Refusal {

@@ -111,7 +111,7 @@ std::vector<Slice> Sequencer::slicesOf(const Place &place, int32_t count) const 
     }
     auto found = scratch.find(each);
     if (found == scratch.end())
-      refuse(fmt::format("moves {}, which nobody has written", describe(each)));
+      refuse(fmt::format("moves {}, which nobody has written", describe(schedule, each)));
     slices.push_back(found->second);
   }
   return slices;

@@ -43,6 +43,7 @@ MAY_INCLUDE = {
     "compiler/cost/simulation": ("compiler/SourceLine.h", "compiler/cost/Encoding.h", "compiler/cost/Prediction.h",
                                  "compiler/cost/machine/", "compiler/model/", "ir/", *MLIR, "fmt/", "nlohmann/"),
     "compiler/export": ("compiler/SourceLine.h", "compiler/model/", "ir/", *MLIR, "fmt/"),
+    "compiler/import": ("ir/", *MLIR, "fmt/", "nlohmann/"),
     "compiler/lower": ("ir/", *MLIR),
     "compiler/model": ("ir/", *MLIR),
     "compiler/project": PASSES,

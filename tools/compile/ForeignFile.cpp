@@ -1,7 +1,9 @@
 #include "tools/compile/ForeignFile.h"
 
 #include "compiler/import/ChannelForm.h"
+#include "compiler/import/MscclFile.h"
 #include "compiler/import/ReadSchedule.h"
+#include "compiler/import/Sequence.h"
 
 #include <fmt/format.h>
 
@@ -32,6 +34,20 @@ foreign::Schedule readForeign(const std::string &path) {
   return std::get<foreign::Schedule>(std::move(read));
 }
 
+dsl::Collective collectiveOf(const foreign::Schedule &schedule) {
+  switch (schedule.collective) {
+  case foreign::Collective::AllGather:
+    return dsl::AllGather;
+  case foreign::Collective::AllReduce:
+    return dsl::AllReduce;
+  case foreign::Collective::AllToAll:
+    return dsl::AllToAll;
+  case foreign::Collective::ReduceScatter:
+    return dsl::ReduceScatter;
+  }
+  llvm_unreachable("every collective is handled");
+}
+
 foreign::Judgement judgeForeign(const foreign::Schedule &schedule) {
   auto judged = foreign::judge(schedule);
   if (auto *refusal = std::get_if<foreign::Refusal>(&judged))
@@ -47,6 +63,14 @@ std::string describe(const foreign::Schedule &schedule, const foreign::Finding &
   if (finding.otherLine != 0)
     text += fmt::format("\n{}: note: {}", place(schedule.path, finding.otherLine), finding.otherMessage);
   return text;
+}
+
+std::string rewriteMscclXml(const std::string &path) {
+  if (path.ends_with(".json"))
+    throw ToolError(ExitCode::Usage, "--format: " + path + " is no XML of MSCCL");
+  (void)readForeign(path); // what is wrong with it
+  auto file = foreign::readMscclFile(std::get<foreign::SourceText>(foreign::SourceText::read(path)));
+  return foreign::writeMscclFile(std::get<foreign::MscclFile>(file));
 }
 
 mlir::OwningOpRef<mlir::ModuleOp> importForeign(mlir::MLIRContext &context, const std::string &path) {

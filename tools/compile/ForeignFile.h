@@ -5,7 +5,7 @@
 
 #include "compiler/import/Judge.h"
 #include "compiler/import/Schedule.h"
-#include "compiler/import/Sequence.h"
+#include "kolo/dsl/Collective.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -21,11 +21,16 @@ bool isForeignFile(const std::string &path);
 /// it cannot be imported.
 foreign::Schedule readForeign(const std::string &path);
 
+dsl::Collective collectiveOf(const foreign::Schedule &schedule);
+
 /// What holds of it. Throws ToolError (Refused) where that takes too much memory.
 foreign::Judgement judgeForeign(const foreign::Schedule &schedule);
 
 /// "FILE:LINE:1: error: V2 no data race: MESSAGE", and a note for the second place.
 std::string describe(const foreign::Schedule &schedule, const foreign::Finding &finding);
+
+/// A file of MSCCL, written again as RCCL's own reader takes it. Throws as readForeign does.
+std::string rewriteMscclXml(const std::string &path);
 
 /// The program in channel form, which is not proved yet. Throws ToolError (Refused) if the schedule is wrong as its
 /// interpreter runs it.
