@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -36,6 +37,10 @@ std::optional<int> suitability(const KoloDeviceImage &image, std::string_view ar
   default: // of a later compiler
     return std::nullopt;
   }
+}
+
+std::string describe(const KoloDeviceImage &image) {
+  return fmt::format("{}{}", image.architecture, image.format == KOLO_DEVICE_CUBIN ? " (cubin)" : "");
 }
 
 Status checkTable(const KoloDevicePlugin &table, const PluginState &plugin) {
@@ -74,17 +79,26 @@ Result<std::shared_ptr<const LoadedImage>> load(const std::shared_ptr<OpenDevice
   Result<const KoloDevicePlugin *> table = deviceTable(*plugin);
   if (!table.isOk())
     return table.status();
-  Result<const KoloDeviceImage *> image =
-      chooseImage(**table, device->driver().kind, device->description().architecture);
-  if (!image.isOk())
-    return error(image.status().code(), "{}: {}", plugin->path, image.status().message());
+  Result<std::vector<const KoloDeviceImage *>> images =
+      chooseImages(**table, device->driver().kind, device->description().architecture);
+  if (!images.isOk())
+    return error(images.status().code(), "{}: {}", plugin->path, images.status().message());
   auto loaded = std::make_shared<LoadedImage>();
   loaded->device = device;
   loaded->plugin = plugin;
-  int32_t code = device->driver().loadModule(device->ordinal(), (*image)->data, &loaded->module);
-  Status status = device->status(code, fmt::format("loading the image for {}", (*image)->architecture));
+  Status status;
+  std::string refusals;
+  for (const KoloDeviceImage *image : *images) {
+    int32_t code = device->driver().loadModule(device->ordinal(), image->data, &loaded->module);
+    status = device->status(code, fmt::format("loading the image for {}", describe(*image)));
+    if (code != KOLO_DRIVER_BAD_IMAGE)
+      break;
+    refusals += (refusals.empty() ? "" : "; ") + status.message();
+  }
   if (status.isOk())
     status = findKernels(**table, *loaded);
+  else if (status.code() == StatusCode::BadPlugin)
+    return error(status.code(), "{}: {}", plugin->path, refusals);
   if (!status.isOk())
     return error(status.code(), "{}: {}", plugin->path, status.message());
   return std::shared_ptr<const LoadedImage>(std::move(loaded));
@@ -102,24 +116,25 @@ Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin) {
   return table;
 }
 
-Result<const KoloDeviceImage *> chooseImage(const KoloDevicePlugin &table, std::string_view kind,
-                                            std::string_view architecture) {
-  const KoloDeviceImage *best = nullptr;
-  std::optional<int> most; // nothing is less than any number
+Result<std::vector<const KoloDeviceImage *>> chooseImages(const KoloDevicePlugin &table, std::string_view kind,
+                                                          std::string_view architecture) {
+  std::multimap<int, const KoloDeviceImage *, std::greater<>> suitable; // by suitability, the best one first
   std::string others;
   for (uint32_t index = 0; index < table.numImages; ++index) {
     const KoloDeviceImage &image = table.images[index];
-    others += fmt::format("{}{} {}{}", others.empty() ? "" : ", ", image.kind, image.architecture,
-                          image.format == KOLO_DEVICE_CUBIN ? " (cubin)" : "");
+    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", image.kind, describe(image));
     if (image.kind != kind)
       continue;
-    if (std::optional<int> found = suitability(image, architecture); found > most)
-      best = &image, most = found;
+    if (std::optional<int> found = suitability(image, architecture))
+      suitable.emplace(*found, &image);
   }
-  if (!best)
+  if (suitable.empty())
     return error(StatusCode::BadPlugin, "has no code for {} devices of architecture {}; it has code for: {}", kind,
                  architecture, others.empty() ? "none" : others);
-  return best;
+  std::vector<const KoloDeviceImage *> images;
+  for (const auto &[number, image] : suitable)
+    images.push_back(image);
+  return images;
 }
 
 Status checkReduction(const KoloDevicePlugin &table, DataType type, Reduction reduction) {

@@ -13,10 +13,10 @@ namespace kolo::runtime {
 /// The plugin's table for devices. BadPlugin: the plugin has none, or this runtime does not understand it.
 Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin);
 
-/// The best image for a device: a cubin or a code object for exactly this architecture, else the PTX of the latest
-/// architecture that is not later. BadPlugin: no image fits; the message lists the images.
-Result<const KoloDeviceImage *> chooseImage(const KoloDevicePlugin &table, std::string_view kind,
-                                            std::string_view architecture);
+/// The images for a device, the best one first: a cubin or a code object for exactly this architecture, then PTX, that
+/// of the latest architecture first that is not later. BadPlugin: no image fits; the message lists the images.
+Result<std::vector<const KoloDeviceImage *>> chooseImages(const KoloDevicePlugin &table, std::string_view kind,
+                                                          std::string_view architecture);
 
 /// BadPlugin: the images have no code for this type and reduction.
 Status checkReduction(const KoloDevicePlugin &table, DataType type, Reduction reduction);
@@ -34,8 +34,10 @@ struct LoadedImage {
   std::vector<KoloDriverKernel> kernels;
 };
 
-/// Loads the best image, unless a communicator of this process has already loaded it. May block while the driver
-/// translates PTX. BadPlugin, OutOfMemory, DeviceError.
+/// Loads the best image that the driver accepts, unless a communicator of this process has already loaded it: a driver
+/// refuses cubins of later toolkits, and translates PTX instead. All images of a plugin are the same programs. May
+/// block while the driver translates. BadPlugin: it accepts none; the message says why, for each. OutOfMemory,
+/// DeviceError.
 Result<std::shared_ptr<const LoadedImage>> loadImage(const std::shared_ptr<OpenDevice> &device,
                                                      const std::shared_ptr<const PluginState> &plugin);
 
