@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define KOLO_DEVICE_DRIVER_VERSION 4u
+#define KOLO_DEVICE_DRIVER_VERSION 5u
 #define KOLO_DEVICE_DRIVER_SYMBOL "kolo_device_driver"
 
 typedef enum KoloDriverCode {
@@ -40,6 +40,7 @@ typedef struct KoloDriverDevice {
   uint8_t uuid[16];      /* equal in two processes exactly for the same device */
   uint64_t memoryBytes;
   int32_t numMultiprocessors;
+  int32_t numQueues; /* hardware queues that streams of this process share; what waits in one keeps all behind it */
   int32_t canLaunchTogether; /* the driver has cooperative launches */
   int32_t hasVirtualMemory;
 } KoloDriverDevice;
@@ -55,7 +56,7 @@ typedef struct KoloDriverRange {
 typedef struct KoloDriverHandle {
   uint8_t bytes[64];
   uint64_t sizeBytes;
-  int32_t pid, fd; /* virtual memory: a descriptor of process `pid`; otherwise fd is -1 */
+  int32_t fd; /* virtual memory: a descriptor of the process at hand; otherwise -1 */
 } KoloDriverHandle;
 
 typedef struct KoloDriverKernel {
@@ -77,8 +78,10 @@ typedef struct KoloDeviceDriver {
   const char *kind;               /* "cuda" or "hip": the kind of the images that it runs */
   const char *(*lastError)(void); /* never null */
 
-  /* Loads the vendor's library: `path`, or the usual one for null. Further calls do nothing. */
-  int32_t (*open)(const char *path);
+  /* Loads the vendor's library: `path`, or the usual one for null. Further calls do nothing. `management` is the path
+   * of the vendor's library that knows devices which are invisible here, likewise; it is loaded when it is needed, and
+   * may be missing. */
+  int32_t (*open)(const char *path, const char *management);
   int32_t (*countDevices)(int32_t *number);
   int32_t (*openDevice)(int32_t device, KoloDriverDevice *description);
   /* Lets kernels of `device` access memory of `peer`. No error if they already may. */
@@ -93,10 +96,14 @@ typedef struct KoloDeviceDriver {
   int32_t (*release)(int32_t device, int32_t kind, void *memory);
   /* KOLO_DRIVER_BAD_ARGUMENT, KOLO_DRIVER_ELSEWHERE: not memory of this device. */
   int32_t (*locate)(int32_t device, const void *address, KoloDriverRange *range);
+  /* Whether kernels of `peer` may access memory of `device` at this address, where `enablePeer` has let them access
+   * what that is up to. It is not up to that for memory of pools and of virtual memory interfaces. */
+  int32_t (*isOpenTo)(int32_t device, const void *address, int32_t peer, int32_t *answer);
   int32_t (*share)(int32_t device, void *base, KoloDriverHandle *handle);
   /* Called when peers have opened what `share` gave, or will not. They keep it. */
   int32_t (*unshare)(int32_t device, const KoloDriverHandle *handle);
-  /* Maps memory that another process shared; closeShared with the same handle unmaps it. */
+  /* Maps memory that another process shared, for this device alone; closeShared with the same handle unmaps it. The
+   * caller has a descriptor of its own in handle->fd for the other's, which the call leaves open. */
   int32_t (*openShared)(int32_t device, const KoloDriverHandle *handle, void **memory);
   int32_t (*closeShared)(int32_t device, const KoloDriverHandle *handle, void *memory);
   /* Queued on the stream. They access memory of any device, or of the host; the caller keeps it until they are done. */

@@ -2,6 +2,7 @@
 // and the board on which each rank announces its calls.
 #pragma once
 
+#include "device/DeviceDescriptors.h"
 #include "device/DeviceDriver.h"
 #include "kolo/runtime/Device.h"
 #include "transport/Peers.h"
@@ -41,6 +42,7 @@ struct DeviceRecord {
   int32_t pid = 0, device = -1, lanes = 0, threads = 0, kind = 0;
   uint64_t internalBytes = 0;
   uint8_t uuid[16] = {};
+  DescriptorName descriptors = {}; // where peers leave descriptors of their memory
 };
 
 /// A place in a registered window: its number, from 1, and an offset in it. 0: no place that ranks must agree on.

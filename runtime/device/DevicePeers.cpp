@@ -2,12 +2,14 @@
 
 #include "Error.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 
 namespace kolo::runtime {
 
 bool DevicePeers::haveOwnProcesses() const {
-  return std::any_of(pids.begin(), pids.end(), [](int pid) { return pid >= 0; });
+  return std::ranges::any_of(peers, [](const Peer &peer) { return peer.pid >= 0; });
 }
 
 Result<DeviceLocation> DevicePeers::describe(void *memory) const {
@@ -26,7 +28,21 @@ Result<DeviceLocation> DevicePeers::describe(void *memory) const {
                                  "sharing memory with other processes");
   if (!status.isOk())
     return status;
+  if (Status left = leaveDescriptor(location); !left.isOk()) {
+    forget(location);
+    return left;
+  }
   return location;
+}
+
+/// For every other process, if the memory is shared by one. They take it after the next exchange.
+Status DevicePeers::leaveDescriptor(const DeviceLocation &location) const {
+  for (const Peer &peer : peers)
+    if (location.handle.fd >= 0 && peer.pid >= 0)
+      if (Status status = DeviceDescriptors::leave(peer.descriptors, rank, location.id, location.handle.fd);
+          !status.isOk())
+        return status;
+  return {};
 }
 
 void DevicePeers::forget(const DeviceLocation &location) const {
@@ -36,17 +52,32 @@ void DevicePeers::forget(const DeviceLocation &location) const {
 
 Result<void *> DevicePeers::resolve(int peer, const DeviceLocation &location,
                                     std::shared_ptr<const DeviceImport> &import) {
-  if (pids[static_cast<size_t>(peer)] < 0)
+  const int pid = peers[static_cast<size_t>(peer)].pid;
+  if (pid < 0)
     return reinterpret_cast<void *>(location.address);
+  KoloDriverHandle handle = location.handle;
+  if (handle.fd >= 0) {
+    Result<int> fd = descriptors.take(peer, pid, location.id);
+    if (!fd.isOk())
+      return fd.status();
+    handle.fd = *fd;
+  }
+  struct Taken { // by the driver, if it opens the memory, once more
+    int fd;
+    ~Taken() {
+      if (fd >= 0)
+        close(fd);
+    }
+  } taken = {handle.fd};
   std::weak_ptr<const DeviceImport> &known = imports[{peer, location.id}];
   import = known.lock();
   if (!import) {
     void *base = nullptr;
-    Status status = device->status(device->driver().openShared(device->ordinal(), &location.handle, &base),
+    Status status = device->status(device->driver().openShared(device->ordinal(), &handle, &base),
                                    fmt::format("mapping memory of rank {}", peer));
     if (!status.isOk())
       return status;
-    import = std::make_shared<const DeviceImport>(device, location.handle, base);
+    import = std::make_shared<const DeviceImport>(device, handle, base);
     known = import;
   }
   return import->at(location.offsetBytes);

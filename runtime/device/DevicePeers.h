@@ -1,6 +1,7 @@
 // DevicePeers: locations of this rank's device memory for its peers, and the mappings of their memory here.
 #pragma once
 
+#include "device/DeviceDescriptors.h"
 #include "device/DeviceMeeting.h"
 #include "device/OpenDevice.h"
 
@@ -29,23 +30,33 @@ private:
 
 class DevicePeers {
 public:
-  explicit DevicePeers(std::shared_ptr<OpenDevice> ownDevice) : device(std::move(ownDevice)) {}
+  /// Of another rank: its process, -1 for one of this process, whose addresses are valid here; and where this rank
+  /// leaves descriptors for it.
+  struct Peer {
+    int pid = -1;
+    DescriptorName descriptors = {};
+  };
+  DevicePeers(std::shared_ptr<OpenDevice> ownDevice, int ownRank, DeviceDescriptors ownDescriptors,
+              std::vector<Peer> byRank)
+      : device(std::move(ownDevice)), rank(ownRank), descriptors(std::move(ownDescriptors)), peers(std::move(byRank)) {}
 
-  /// Process numbers by rank; -1 for ranks of this process, whose addresses are valid here.
-  void setProcesses(std::vector<int> processes) { pids = std::move(processes); }
-
-  /// Null memory gives an empty location. DeviceError: the memory cannot be shared.
+  /// Null memory gives an empty location. DeviceError: the memory cannot be shared. SystemError: nor its descriptor.
   Result<DeviceLocation> describe(void *memory) const;
   /// Called when peers have resolved a location that this rank described, or will not.
   void forget(const DeviceLocation &location) const;
-  /// The address of a peer's memory in this process. `import` is null for ranks of this process. DeviceError.
+  /// The address of a peer's memory in this process. `import` is null for ranks of this process. DeviceError,
+  /// SystemError.
   Result<void *> resolve(int peer, const DeviceLocation &location, std::shared_ptr<const DeviceImport> &import);
 
 private:
   bool haveOwnProcesses() const;
 
+  Status leaveDescriptor(const DeviceLocation &location) const;
+
   std::shared_ptr<OpenDevice> device;
-  std::vector<int> pids;
+  int rank;
+  DeviceDescriptors descriptors;
+  std::vector<Peer> peers;
   std::map<std::pair<int, uint64_t>, std::weak_ptr<const DeviceImport>> imports; // by rank and id
 };
 

@@ -16,9 +16,11 @@ namespace {
 /// By DeviceKind.
 struct Library {
   const char *file;
-  const char *variable; // names the vendor's library
+  const char *variable;   // names the vendor's library
+  const char *management; // names the one that knows devices which are invisible here, if there is one
 };
-constexpr Library libraries[] = {{"libkolo_cuda.so", "KOLO_CUDA_DRIVER"}, {"libkolo_hip.so", "KOLO_HIP_DRIVER"}};
+constexpr Library libraries[] = {{"libkolo_cuda.so", "KOLO_CUDA_DRIVER", "KOLO_NVML"},
+                                 {"libkolo_hip.so", "KOLO_HIP_DRIVER", nullptr}};
 
 std::string ownFolder() {
   Dl_info info = {};
@@ -60,7 +62,8 @@ Result<const KoloDeviceDriver *> openDriver(DeviceKind kind) {
   if (!driver.isOk())
     return driver;
   const char *path = variable(libraries[index].variable);
-  if ((*driver)->open(path) != KOLO_DRIVER_OK)
+  const char *management = libraries[index].management ? variable(libraries[index].management) : nullptr;
+  if ((*driver)->open(path, management) != KOLO_DRIVER_OK)
     return error(StatusCode::DeviceError, "{}{}", path ? std::string(libraries[index].variable) + ": " : "",
                  (*driver)->lastError());
   opened[index] = *driver;
@@ -71,12 +74,19 @@ Result<std::shared_ptr<OpenDevice>> OpenDevice::open(DeviceKind kind, int ordina
   Result<const KoloDeviceDriver *> driver = openDriver(kind);
   if (!driver.isOk())
     return driver.status();
+  static std::mutex mutex;
+  static std::map<std::pair<const KoloDeviceDriver *, int>, std::weak_ptr<OpenDevice>> opened;
+  std::scoped_lock lock(mutex);
+  std::weak_ptr<OpenDevice> &known = opened[{*driver, ordinal}];
+  if (std::shared_ptr<OpenDevice> device = known.lock())
+    return device;
   std::shared_ptr<OpenDevice> device(new OpenDevice(**driver, ordinal));
   if (Status status = device->status((*driver)->openDevice(ordinal, &device->properties), "opening it"); !status.isOk())
     return status;
   if (Status status = device->status((*driver)->createStream(ordinal, &device->stream), "making a stream");
       !status.isOk())
     return status;
+  known = device;
   return device;
 }
 
@@ -125,13 +135,14 @@ void OpenDevice::forgetOwn(void *base) {
   own.erase(reinterpret_cast<uintptr_t>(base));
 }
 
-bool OpenDevice::isOwn(const void *address) const {
+size_t OpenDevice::leftInOwn(const void *address) const {
   std::scoped_lock lock(mutex);
   auto after = own.upper_bound(reinterpret_cast<uintptr_t>(address));
   if (after == own.begin())
-    return false;
+    return 0;
   auto [base, sizeBytes] = *std::prev(after);
-  return reinterpret_cast<uintptr_t>(address) - base < sizeBytes;
+  size_t offset = reinterpret_cast<uintptr_t>(address) - base;
+  return offset < sizeBytes ? sizeBytes - offset : 0;
 }
 
 Result<DeviceMemory> DeviceMemory::allocate(std::shared_ptr<OpenDevice> device, KoloMemoryKind kind, size_t sizeBytes) {

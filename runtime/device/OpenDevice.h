@@ -19,7 +19,8 @@ Result<const KoloDeviceDriver *> openDriver(DeviceKind kind);
 
 class OpenDevice {
 public:
-  /// DeviceError, InvalidArgument (no device has this ordinal).
+  /// Communicators of a process share the object: its stream takes one of the device's hardware queues. DeviceError,
+  /// InvalidArgument (no device has this ordinal).
   static Result<std::shared_ptr<OpenDevice>> open(DeviceKind kind, int ordinal);
   ~OpenDevice();
   OpenDevice(const OpenDevice &) = delete;
@@ -39,7 +40,8 @@ public:
   /// Memory that the runtime allocated for use by peers: note it, forget it, find it. Any thread may call them.
   void noteOwn(void *base, size_t sizeBytes);
   void forgetOwn(void *base);
-  bool isOwn(const void *address) const;
+  /// The bytes from an address to the end of such memory; 0: the address is in none.
+  size_t leftInOwn(const void *address) const;
 
 private:
   OpenDevice(const KoloDeviceDriver &driverTable, int deviceNumber) : table(&driverTable), number(deviceNumber) {}

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <mutex>
+#include <string>
 
 namespace kolo::device {
 
@@ -46,7 +47,45 @@ int32_t load(const char *path) {
     return fail(KOLO_DRIVER_FAILED, path, "it has no " symbol);
   KOLO_CUDA_FUNCTIONS(KOLO_FIND)
 #undef KOLO_FIND
+#define KOLO_FIND(function, symbol) cuda.function = reinterpret_cast<decltype(cuda.function)>(dlsym(library, symbol));
+  KOLO_CUDA_LATER_FUNCTIONS(KOLO_FIND)
+#undef KOLO_FIND
   return check(cuda.cuInit(0), "cuInit");
+}
+
+std::string managementPath = "libnvidia-ml.so.1"; // set before there is any device
+
+/// What the management library says of two devices; nullopt in place of the functions: there is no such library.
+struct Management {
+  using Device = void *;
+  int (*initialize)() = nullptr;
+  int (*find)(const char *uuid, Device *) = nullptr;
+  int (*ask)(Device, Device, int index, int *status) = nullptr;
+  bool isThere = false;
+
+  Management() {
+    void *library = dlopen(managementPath.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+      return;
+    auto symbol = [&](const char *name) { return dlsym(library, name); };
+    initialize = reinterpret_cast<decltype(initialize)>(symbol("nvmlInit_v2"));
+    find = reinterpret_cast<decltype(find)>(symbol("nvmlDeviceGetHandleByUUID"));
+    ask = reinterpret_cast<decltype(ask)>(symbol("nvmlDeviceGetP2PStatus"));
+    isThere = initialize && find && ask && initialize() == 0;
+  }
+};
+
+/// "GPU-8c1f...": as the management library writes it.
+std::string textOf(const uint8_t *uuid) {
+  static constexpr char digits[] = "0123456789abcdef";
+  std::string text = "GPU";
+  for (int byte = 0; byte < 16; ++byte) {
+    if (byte == 0 || byte == 4 || byte == 6 || byte == 8 || byte == 10)
+      text += '-';
+    text += digits[uuid[byte] >> 4];
+    text += digits[uuid[byte] & 15];
+  }
+  return text;
 }
 
 /// The contexts that are retained, by device.
@@ -55,12 +94,24 @@ std::mutex contextMutex;
 
 } // namespace
 
-int32_t openCuda(const char *path) {
+bool haveNvlink(const uint8_t *uuid, const uint8_t *peer) {
+  static const Management management;
+  constexpr int nvlink = 2, works = 0; // nvmlGpuP2PCapsIndex_t and nvmlGpuP2PStatus_t
+  Management::Device own = nullptr, theirs = nullptr;
+  int status = works + 1;
+  return management.isThere && management.find(textOf(uuid).c_str(), &own) == 0 &&
+         management.find(textOf(peer).c_str(), &theirs) == 0 && management.ask(own, theirs, nvlink, &status) == 0 &&
+         status == works;
+}
+
+int32_t openCuda(const char *path, const char *management) {
   static std::mutex mutex;
   static bool isOpen = false;
   std::scoped_lock lock(mutex);
   if (isOpen)
     return KOLO_DRIVER_OK;
+  if (management)
+    managementPath = management;
   int32_t code = load(path ? path : "libcuda.so.1");
   isOpen = code == KOLO_DRIVER_OK;
   return code;

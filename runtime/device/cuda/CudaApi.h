@@ -43,6 +43,7 @@ namespace kolo::device {
   X(cuMemMap, "cuMemMap")                                                                                              \
   X(cuMemUnmap, "cuMemUnmap")                                                                                          \
   X(cuMemSetAccess, "cuMemSetAccess")                                                                                  \
+  X(cuMemGetAccess, "cuMemGetAccess")                                                                                  \
   X(cuMemRetainAllocationHandle, "cuMemRetainAllocationHandle")                                                        \
   X(cuMemExportToShareableHandle, "cuMemExportToShareableHandle")                                                      \
   X(cuMemImportFromShareableHandle, "cuMemImportFromShareableHandle")                                                  \
@@ -65,9 +66,13 @@ namespace kolo::device {
   X(cuLaunchKernel, "cuLaunchKernel")                                                                                  \
   X(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel")
 
+/// Null where the driver is older than they are.
+#define KOLO_CUDA_LATER_FUNCTIONS(X) X(cuMemPoolGetAccess, "cuMemPoolGetAccess") /* CUDA 11.2 */
+
 struct CudaApi {
 #define KOLO_DECLARE(function, symbol) decltype(&::function) function = nullptr;
   KOLO_CUDA_FUNCTIONS(KOLO_DECLARE)
+  KOLO_CUDA_LATER_FUNCTIONS(KOLO_DECLARE)
 #undef KOLO_DECLARE
 };
 extern CudaApi cuda;
@@ -76,7 +81,11 @@ extern CudaApi cuda;
 int32_t check(CUresult result, const char *what);
 
 /// KOLO_DRIVER_FAILED: the library or one of its functions is missing, or there is no device.
-int32_t openCuda(const char *path);
+int32_t openCuda(const char *path, const char *management);
+
+/// Whether the devices with these uuids, of 16 bytes, have NVLink between them, as NVIDIA's management library says. It
+/// also knows devices that are invisible to this process. False: it does not say so, or there is none.
+bool haveNvlink(const uint8_t *uuid, const uint8_t *peer);
 
 /// Makes the device's primary context current for a scope. Contexts stay retained: modules and memory live in them.
 class Current {
@@ -110,6 +119,7 @@ inline CUevent toEvent(void *event) { return static_cast<CUevent>(event); }
 int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory);
 int32_t release(int32_t device, int32_t kind, void *memory);
 int32_t locate(int32_t device, const void *address, KoloDriverRange *range);
+int32_t isOpenTo(int32_t device, const void *address, int32_t peer, int32_t *answer);
 int32_t share(int32_t device, void *base, KoloDriverHandle *handle);
 int32_t unshare(int32_t device, const KoloDriverHandle *handle);
 int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);

@@ -1,7 +1,9 @@
 // libkolo_cuda.so: KoloDeviceDriver by the CUDA driver API.
+#include "Variable.h"
 #include "device/cuda/CudaApi.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace kolo::device {
@@ -37,6 +39,11 @@ int32_t describe(CUdevice device, KoloDriverDevice *description) {
   for (const auto &[which, value] : wanted)
     if (int32_t code = attribute(which, device, value); code != KOLO_DRIVER_OK)
       return code;
+  // What streams share, as the driver reads the variable when it makes the device's context.
+  const char *connections = runtime::variable("CUDA_DEVICE_MAX_CONNECTIONS");
+  constexpr int32_t usual = 8, most = 32;
+  int32_t asked = connections ? std::atoi(connections) : usual;
+  description->numQueues = asked >= 1 && asked <= most ? asked : usual;
   std::snprintf(description->architecture, sizeof(description->architecture), "sm_%d%d", major, minor);
   return KOLO_DRIVER_OK;
 }
@@ -67,25 +74,32 @@ int32_t enablePeer(int32_t device, int32_t peer) {
 }
 
 /// Lines arrive whole on the device itself and over NVLink. Native atomics between two devices show that they have
-/// NVLink, because PCIe has none between devices.
+/// NVLink, because PCIe has none between devices. Of a device that is invisible to this process, as where each rank
+/// sees one alone, the management library knows that.
 int32_t keepsLines(int32_t device, const uint8_t *uuid, int32_t *answer) {
   *answer = 0;
   CUdevice own = 0;
   KOLO_CUDA(cuDeviceGet, &own, device);
   int count = 0;
   KOLO_CUDA(cuDeviceGetCount, &count);
-  for (int number = 0; number < count; ++number) {
+  CUuuid mine = {};
+  KOLO_CUDA(cuDeviceGetUuid, &mine, own);
+  bool isVisible = false;
+  for (int number = 0; number < count && !isVisible; ++number) {
     CUdevice peer = 0;
     KOLO_CUDA(cuDeviceGet, &peer, number);
     CUuuid theirs = {};
     KOLO_CUDA(cuDeviceGetUuid, &theirs, peer);
     if (std::memcmp(theirs.bytes, uuid, sizeof(theirs.bytes)) != 0)
       continue;
+    isVisible = true;
     if (number == device)
       *answer = 1;
     else
       KOLO_CUDA(cuDeviceGetP2PAttribute, answer, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, own, peer);
   }
+  if (!isVisible)
+    *answer = haveNvlink(reinterpret_cast<const uint8_t *>(mine.bytes), uuid);
   return KOLO_DRIVER_OK;
 }
 
@@ -247,6 +261,7 @@ constexpr KoloDeviceDriver driver = {
     .allocate = allocate,
     .release = release,
     .locate = locate,
+    .isOpenTo = isOpenTo,
     .share = share,
     .unshare = unshare,
     .openShared = openShared,

@@ -1,6 +1,7 @@
 // Memory of CUDA devices, and memory of the host for them.
 #include "device/cuda/CudaApi.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace kolo::device {
@@ -13,6 +14,10 @@ int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory
     KOLO_CUDA(cuMemHostAlloc, memory, sizeBytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
     return KOLO_DRIVER_OK;
   }
+  // Smaller allocations share a block, of which other processes would map the whole.
+  constexpr uint64_t blockBytes = uint64_t(2) << 20;
+  if (kind == KOLO_MEMORY_SHARED)
+    sizeBytes = std::max(sizeBytes, blockBytes);
   CUdeviceptr address = 0;
   KOLO_CUDA(cuMemAlloc, &address, sizeBytes);
   *memory = fromDevice(address);
@@ -50,6 +55,28 @@ int32_t locate(int32_t device, const void *address, KoloDriverRange *range) {
   KOLO_CUDA(cuMemGetAddressRange, &base, &sizeBytes, toDevice(address));
   *range = {fromDevice(base), sizeBytes, id};
   return KOLO_DRIVER_OK;
+}
+
+int32_t isOpenTo(int32_t device, const void *address, int32_t peer, int32_t *answer) {
+  KOLO_CURRENT(device);
+  CUmemLocation location = {};
+  location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  location.id = peer;
+  CUmemoryPool pool = nullptr;
+  // Older drivers do not know the attribute, and have no pools.
+  if (cuda.cuMemPoolGetAccess &&
+      cuda.cuPointerGetAttribute(&pool, CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE, toDevice(address)) == CUDA_SUCCESS &&
+      pool) {
+    CUmemAccess_flags flags = CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    KOLO_CUDA(cuMemPoolGetAccess, &flags, pool, &location);
+    *answer = flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+    return KOLO_DRIVER_OK;
+  }
+  unsigned long long flags = 0;
+  // Of other memory than that of the virtual memory interface, the driver returns that the value is invalid.
+  CUresult asked = cuda.cuMemGetAccess(&flags, &location, toDevice(address));
+  *answer = asked == CUDA_ERROR_INVALID_VALUE || flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return asked == CUDA_ERROR_INVALID_VALUE ? int32_t(KOLO_DRIVER_OK) : check(asked, "cuMemGetAccess");
 }
 
 int32_t share(int32_t device, void *base, KoloDriverHandle *handle) {

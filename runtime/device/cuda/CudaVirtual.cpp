@@ -1,22 +1,12 @@
 // Memory by CUDA's virtual memory interface: physical memory, a range of addresses, and the devices that may access it.
 #include "device/cuda/CudaApi.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
-
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
-#ifndef SYS_pidfd_getfd
-#define SYS_pidfd_getfd 438
-#endif
 
 namespace kolo::device {
 namespace {
@@ -38,17 +28,23 @@ CUmemAllocationProp propertiesOf(int32_t device) {
   return properties;
 }
 
-/// Gives access to `owner` and to all devices that can access its memory.
-int32_t setAccess(CUdeviceptr address, size_t sizeBytes, int32_t owner) {
+/// `owner` and all devices that can access its memory.
+int32_t devicesThatReach(int32_t owner, std::vector<int> *devices) {
   int count = 0;
   KOLO_CUDA(cuDeviceGetCount, &count);
-  std::vector<CUmemAccessDesc> entries;
   for (int device = 0; device < count; ++device) {
     int canAccess = device == owner;
     if (!canAccess)
       KOLO_CUDA(cuDeviceCanAccessPeer, &canAccess, device, owner);
-    if (!canAccess)
-      continue;
+    if (canAccess)
+      devices->push_back(device);
+  }
+  return KOLO_DRIVER_OK;
+}
+
+int32_t setAccess(CUdeviceptr address, size_t sizeBytes, const std::vector<int> &devices) {
+  std::vector<CUmemAccessDesc> entries;
+  for (int device : devices) {
     CUmemAccessDesc &entry = entries.emplace_back();
     entry.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
     entry.location.id = device;
@@ -58,8 +54,8 @@ int32_t setAccess(CUdeviceptr address, size_t sizeBytes, int32_t owner) {
   return KOLO_DRIVER_OK;
 }
 
-/// Takes ownership of the physical memory, also when it fails.
-int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, int32_t owner, void **memory) {
+/// For these devices. Takes ownership of the physical memory, also when it fails.
+int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, const std::vector<int> &devices, void **memory) {
   CUdeviceptr address = 0;
   int32_t code = check(cuda.cuMemAddressReserve(&address, sizeBytes, 0, 0, 0), "cuMemAddressReserve");
   if (code != KOLO_DRIVER_OK) {
@@ -69,7 +65,7 @@ int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, int32_t own
   code = check(cuda.cuMemMap(address, sizeBytes, 0, physical, 0), "cuMemMap");
   bool isMapped = code == KOLO_DRIVER_OK;
   if (isMapped)
-    code = setAccess(address, sizeBytes, owner);
+    code = setAccess(address, sizeBytes, devices);
   if (code != KOLO_DRIVER_OK) {
     if (isMapped)
       (void)cuda.cuMemUnmap(address, sizeBytes);
@@ -83,28 +79,19 @@ int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, int32_t own
   return KOLO_DRIVER_OK;
 }
 
-/// A descriptor of this process for the file that is `fd` in process `pid`; -1 if the kernel does not permit it.
-int takeDescriptor(int pid, int fd) {
-  int process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
-  if (process < 0)
-    return -1;
-  int taken = static_cast<int>(syscall(SYS_pidfd_getfd, process, fd, 0));
-  int reason = errno;
-  close(process);
-  errno = reason;
-  return taken;
-}
-
 } // namespace
 
 int32_t allocateVirtual(int32_t device, uint64_t sizeBytes, void **memory) {
+  std::vector<int> devices;
+  if (int32_t code = devicesThatReach(device, &devices); code != KOLO_DRIVER_OK)
+    return code;
   CUmemAllocationProp properties = propertiesOf(device);
   size_t granularity = 0;
   KOLO_CUDA(cuMemGetAllocationGranularity, &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
   size_t rounded = (sizeBytes + granularity - 1) / granularity * granularity;
   CUmemGenericAllocationHandle physical = 0;
   KOLO_CUDA(cuMemCreate, &physical, rounded, &properties, 0);
-  return map(physical, rounded, device, memory);
+  return map(physical, rounded, devices, memory);
 }
 
 int32_t releaseVirtual(void *memory) {
@@ -139,7 +126,6 @@ static bool shareForeign(void *base, KoloDriverHandle *handle, int32_t *code) {
     *code = check(cuda.cuMemExportToShareableHandle(&handle->fd, physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
                   "cuMemExportToShareableHandle");
   (void)cuda.cuMemRelease(physical);
-  handle->pid = getpid();
   handle->sizeBytes = sizeBytes;
   return true;
 }
@@ -163,23 +149,18 @@ bool shareVirtual(void *base, KoloDriverHandle *handle, int32_t *code) {
         cuda.cuMemExportToShareableHandle(&mapping.fd, mapping.physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle");
   *handle = {};
-  handle->pid = getpid();
   handle->fd = mapping.fd;
   handle->sizeBytes = mapping.sizeBytes;
   return true;
 }
 
 int32_t openVirtual(int32_t device, const KoloDriverHandle *handle, void **memory) {
-  int fd = takeDescriptor(handle->pid, handle->fd);
-  if (fd < 0)
-    return fail(KOLO_DRIVER_FAILED, "taking the descriptor of a peer's memory", std::strerror(errno));
   CUmemGenericAllocationHandle physical = 0;
   int32_t code =
-      check(cuda.cuMemImportFromShareableHandle(&physical, reinterpret_cast<void *>(static_cast<intptr_t>(fd)),
+      check(cuda.cuMemImportFromShareableHandle(&physical, reinterpret_cast<void *>(static_cast<intptr_t>(handle->fd)),
                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
             "cuMemImportFromShareableHandle");
-  close(fd);
-  return code == KOLO_DRIVER_OK ? map(physical, handle->sizeBytes, device, memory) : code;
+  return code == KOLO_DRIVER_OK ? map(physical, handle->sizeBytes, {device}, memory) : code;
 }
 
 } // namespace kolo::device

@@ -54,7 +54,7 @@ int32_t load(const char *path) {
 
 } // namespace
 
-int32_t openHip(const char *path) {
+int32_t openHip(const char *path, const char *) {
   static std::mutex mutex;
   static bool isOpen = false;
   std::scoped_lock lock(mutex);

@@ -65,7 +65,7 @@ extern HipApi hip;
 int32_t check(hipError_t result, const char *what);
 
 /// KOLO_DRIVER_FAILED: the library or one of its functions is missing, or there is no device.
-int32_t openHip(const char *path);
+int32_t openHip(const char *path, const char *management);
 
 /// Makes a device the thread's current one for a scope.
 class Current {
@@ -95,6 +95,7 @@ private:
 int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory);
 int32_t release(int32_t device, int32_t kind, void *memory);
 int32_t locate(int32_t device, const void *address, KoloDriverRange *range);
+int32_t isOpenTo(int32_t device, const void *address, int32_t peer, int32_t *answer);
 int32_t share(int32_t device, void *base, KoloDriverHandle *handle);
 int32_t unshare(int32_t device, const KoloDriverHandle *handle);
 int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);

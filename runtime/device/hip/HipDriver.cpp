@@ -1,7 +1,9 @@
 // libkolo_hip.so: KoloDeviceDriver by HIP.
+#include "Variable.h"
 #include "device/hip/HipApi.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace kolo::device {
@@ -32,6 +34,10 @@ int32_t openDevice(int32_t device, KoloDriverDevice *description) {
   std::memcpy(description->uuid, uuid.bytes, sizeof(description->uuid));
   description->memoryBytes = properties.totalGlobalMem;
   description->numMultiprocessors = properties.multiProcessorCount;
+  const char *queues = runtime::variable("GPU_MAX_HW_QUEUES");
+  constexpr int32_t usual = 4;
+  int32_t asked = queues ? std::atoi(queues) : usual;
+  description->numQueues = asked >= 1 ? asked : usual;
   description->canLaunchTogether = properties.cooperativeLaunch && hip.launchTogether;
   return KOLO_DRIVER_OK; // this library allocates no virtual memory
 }
@@ -203,6 +209,7 @@ constexpr KoloDeviceDriver driver = {
     .allocate = allocate,
     .release = release,
     .locate = locate,
+    .isOpenTo = isOpenTo,
     .share = share,
     .unshare = unshare,
     .openShared = openShared,

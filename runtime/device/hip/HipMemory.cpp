@@ -7,11 +7,20 @@
 namespace kolo::device {
 namespace {
 
-#ifdef hipDeviceMallocUncached
-constexpr unsigned int sharedFlags = hipDeviceMallocUncached;
-#else
-constexpr unsigned int sharedFlags = hipDeviceMallocFinegrained;
-#endif
+/// By its number, which older headers lack: the library that is loaded decides whether there is such memory.
+constexpr unsigned int uncached = 3; // hipDeviceMallocUncached
+constexpr unsigned int sharedFlags[] = {uncached, hipDeviceMallocFinegrained};
+
+/// Of the first kind that the library and the device have.
+int32_t allocateShared(uint64_t sizeBytes, void **memory) {
+  hipError_t result = hipErrorInvalidValue;
+  for (unsigned int flags : sharedFlags) {
+    result = hip.hipExtMallocWithFlags(memory, sizeBytes, flags);
+    if (result == hipSuccess || result == hipErrorOutOfMemory)
+      break;
+  }
+  return check(result, "hipExtMallocWithFlags");
+}
 
 } // namespace
 
@@ -22,8 +31,7 @@ int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory
     KOLO_HIP(hipMalloc, memory, sizeBytes);
     return KOLO_DRIVER_OK;
   case KOLO_MEMORY_SHARED:
-    KOLO_HIP(hipExtMallocWithFlags, memory, sizeBytes, sharedFlags);
-    return KOLO_DRIVER_OK;
+    return allocateShared(sizeBytes, memory);
   case KOLO_MEMORY_HOST:
     KOLO_HIP(hipHostMalloc, memory, sizeBytes, hipHostMallocPortable | hipHostMallocMapped | hipHostMallocCoherent);
     return KOLO_DRIVER_OK;
@@ -57,6 +65,12 @@ int32_t locate(int32_t device, const void *address, KoloDriverRange *range) {
   KOLO_HIP(hipPointerGetAttribute, &id, HIP_POINTER_ATTRIBUTE_BUFFER_ID, pointer);
   KOLO_HIP(hipMemGetAddressRange, &base, &sizeBytes, pointer);
   *range = {base, sizeBytes, id};
+  return KOLO_DRIVER_OK;
+}
+
+/// Peers access memory that `allocate` made, and no other: see acceptsForeignMemory.
+int32_t isOpenTo(int32_t, const void *, int32_t, int32_t *answer) {
+  *answer = 1;
   return KOLO_DRIVER_OK;
 }
 
