@@ -94,17 +94,43 @@ Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size
                  device.driver().lastError());
   if (Status status = device.status(code, fmt::format("looking {} up", name)); !status.isOk())
     return status;
-  if (access == Access::ByPeers && !device.driver().acceptsForeignMemory && !device.isOwn(memory))
+  const size_t leftInOwn = device.leftInOwn(memory); // of which the driver may have more than was asked for
+  if (access != Access::ByOwnRank && !device.driver().acceptsForeignMemory && leftInOwn == 0)
     return error(
         StatusCode::InvalidArgument,
         "{} {} was not allocated by DeviceCommunicator::allocate: peers may not see stores to other memory while a "
         "kernel runs",
         name, memory);
+  if (access == Access::ByPeers)
+    if (Status status = checkPeerAccess(device, memory, name); !status.isOk())
+      return status;
   auto offset =
       static_cast<uint64_t>(static_cast<const std::byte *>(memory) - static_cast<const std::byte *>(range.base));
-  if (sizeBytes > range.sizeBytes - offset)
+  if (uint64_t left = leftInOwn ? leftInOwn : range.sizeBytes - offset; sizeBytes > left)
     return error(StatusCode::InvalidArgument, "{} has {} bytes, and only {} are left in its memory", name, sizeBytes,
-                 range.sizeBytes - offset);
+                 left);
+  return {};
+}
+
+/// Devices of this process use the address itself; for others the memory is mapped anew.
+Status DeviceState::checkPeerAccess(const OpenDevice &device, const void *memory, const char *name) const {
+  std::vector<int> others = peerDevices;
+  if (!meeting)
+    for (const std::shared_ptr<OpenDevice> &other : devices)
+      others.push_back(other->ordinal());
+  for (int other : others) {
+    int32_t isOpen = 1;
+    if (other != device.ordinal())
+      if (Status status =
+              device.status(device.driver().isOpenTo(device.ordinal(), memory, other, &isOpen), "looking access up");
+          !status.isOk())
+        return status;
+    if (!isOpen)
+      return error(StatusCode::InvalidArgument,
+                   "{} {} is memory of device {}, and device {} may not access it: memory of a pool, or of the virtual "
+                   "memory interface, is open to the devices that its owner names",
+                   name, memory, device.ordinal(), other);
+  }
   return {};
 }
 

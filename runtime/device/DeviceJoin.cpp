@@ -124,8 +124,13 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
   const int rank = meeting->rank();
   state->meeting.emplace(std::move(meeting).value());
   Status own = state->open({&device, 1}, {&rank, 1});
-  if (own.isOk())
-    own = state->openSideStreams();
+  DeviceDescriptors descriptors;
+  if (own.isOk()) {
+    Result<DeviceDescriptors> made = DeviceDescriptors::create();
+    own = made.status();
+    if (made.isOk())
+      descriptors = std::move(made).value();
+  }
   DeviceRecord &record = state->meeting->next();
   if (own.isOk()) {
     const OpenDevice &opened = *state->devices.front();
@@ -135,37 +140,59 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
     record.threads = options.threads;
     record.internalBytes = options.internalBytes;
     record.kind = static_cast<int32_t>(options.kind);
+    record.descriptors = descriptors.name();
     std::copy_n(opened.description().uuid, sizeof(record.uuid), record.uuid);
   }
   if (Status status = state->exchange(record, own); !status.isOk())
     return status;
-  if (Status status = state->agreeOnOptions(); !status.isOk())
+  if (Status status = state->agreeOnOptions(std::move(descriptors)); !status.isOk())
     return status;
   if (Status status = state->makeStaging(); !status.isOk())
     return status;
   return state;
 }
 
-Status DeviceState::agreeOnOptions() {
+Status DeviceState::agreeOnOptions(DeviceDescriptors descriptors) {
   if (Status status = compareOptions(*meeting); !status.isOk())
     return status;
   const OpenDevice &own = *devices.front();
-  std::vector<int> processes;
+  std::vector<DevicePeers::Peer> byRank;
   Status connected;
   ranksOnDevice.front() = 0;
   for (int peer = 0; peer < numRanks; ++peer) {
     const DeviceRecord &record = meeting->heard(peer);
     bool isHere = record.pid == getpid();
-    processes.push_back(isHere ? -1 : record.pid);
+    bool isOnDevice = std::equal(record.uuid, record.uuid + sizeof(record.uuid), own.description().uuid);
+    byRank.push_back({isHere ? -1 : record.pid, record.descriptors});
     deviceOfRank.push_back(std::to_array(record.uuid));
-    ranksOnDevice.front() += std::equal(record.uuid, record.uuid + sizeof(record.uuid), own.description().uuid);
-    if (isHere && record.device != own.ordinal() && connected.isOk())
+    ranksOnDevice.front() += isOnDevice;
+    ranksHere += isOnDevice && isHere;
+    if (isHere && record.device != own.ordinal() && connected.isOk()) {
       connected = own.status(own.driver().enablePeer(own.ordinal(), record.device),
                              fmt::format("reaching device {}", record.device));
+      peerDevices.push_back(record.device);
+    }
   }
-  peers.emplace(devices.front());
-  peers->setProcesses(std::move(processes));
+  peers.emplace(devices.front(), meeting->rank(), std::move(descriptors), std::move(byRank));
+  if (connected.isOk())
+    connected = checkQueues();
   return exchange(meeting->next(), connected);
+}
+
+/// Ranks of one process in several threads: what waits in the stream of one must not keep the others waiting, nor the
+/// copies that a call begins with.
+Status DeviceState::checkQueues() const {
+  const OpenDevice &own = *devices.front();
+  if (ranksHere == 1 || ranksHere < own.description().numQueues)
+    return {};
+  return error(StatusCode::InvalidArgument,
+               "{} ranks of this process on device {} need {} hardware queues, and it has {}: set {}", ranksHere,
+               own.ordinal(), ranksHere + 1, own.description().numQueues, queuesVariable());
+}
+
+/// By which the driver gives a device more hardware queues.
+const char *DeviceState::queuesVariable() const {
+  return options.kind == DeviceKind::Cuda ? "CUDA_DEVICE_MAX_CONNECTIONS" : "GPU_MAX_HW_QUEUES";
 }
 
 /// The first internal window: half of it stages the input and the output of a piece, for two turns.
@@ -180,12 +207,13 @@ Status DeviceState::makeStaging() {
   return {};
 }
 
+/// When a call first has pieces. Without a queue for each of its streams, a rank would keep its own copies waiting, or
+/// other ranks: pieces follow each other in the caller's stream then.
 Status DeviceState::openSideStreams() {
   const std::shared_ptr<OpenDevice> &device = devices.front();
-  for (void **stream : {&side.in, &side.out})
-    if (Status status = device->status(device->driver().createStream(device->ordinal(), stream), "making a stream");
-        !status.isOk())
-      return status;
+  constexpr int perRank = 3, forCopies = 1;
+  if (side.in || ranksHere * perRank + forCopies > device->description().numQueues)
+    return {};
   for (DeviceEvent *event : {&side.begun, &side.copiedIn[0], &side.copiedIn[1], &side.ran[0], &side.ran[1],
                              &side.copiedOut[0], &side.copiedOut[1]}) {
     Result<DeviceEvent> made = DeviceEvent::create(device);
@@ -193,6 +221,10 @@ Status DeviceState::openSideStreams() {
       return made.status();
     *event = std::move(made).value();
   }
+  for (void **stream : {&side.out, &side.in})
+    if (Status status = device->status(device->driver().createStream(device->ordinal(), stream), "making a stream");
+        !status.isOk())
+      return status;
   return {};
 }
 

@@ -42,6 +42,33 @@ Status DeviceState::launch(DevicePlan &plan, std::span<const StreamHandle> strea
   return {};
 }
 
+/// All launches of a call wait for each other. So no stream may have two of them, and each needs a hardware queue.
+Status DeviceState::checkStreams(std::span<const StreamHandle> streams) const {
+  for (size_t device = 0; device < devices.size(); ++device) {
+    std::vector<size_t> lasts; // of each launch, the last rank
+    for (size_t index = 0; index < locals.size(); ++index) {
+      if (locals[index].device != device)
+        continue;
+      if (!lasts.empty() && streams[lasts.back()] == streams[index]) {
+        lasts.back() = index;
+        continue;
+      }
+      for (size_t last : lasts)
+        if (streams[last] == streams[index])
+          return error(StatusCode::InvalidArgument,
+                       "ranks {} and {} are on one stream of device {}, and rank {} between them on another",
+                       locals[last].rank, locals[index].rank, devices[device]->ordinal(), locals[lasts.back()].rank);
+      lasts.push_back(index);
+    }
+    const OpenDevice &on = *devices[device];
+    if (lasts.size() > 1 && lasts.size() > static_cast<size_t>(on.description().numQueues))
+      return error(StatusCode::InvalidArgument,
+                   "{} streams of one call wait for each other on device {}, which has {} hardware queues: set {}",
+                   lasts.size(), on.ordinal(), on.description().numQueues, queuesVariable());
+  }
+  return {};
+}
+
 Result<bool> DeviceState::isCapturing(const OpenDevice &device, StreamHandle stream) const {
   int32_t answer = 0;
   Status status = device.status(device.driver().isCapturing(device.ordinal(), stream, &answer), "looking at a stream");
@@ -159,7 +186,12 @@ Status DeviceState::launchStaged(DevicePlan &plan, StreamHandle stream) {
   if (Status status = copyAside(plan, 0, stream); !status.isOk())
     return status;
   const int64_t numPieces = plan.numPieces();
-  const bool isOverlapped = numPieces > 1 && !*isInGraph;
+  bool isOverlapped = numPieces > 1 && !*isInGraph;
+  if (isOverlapped) {
+    if (Status status = openSideStreams(); !status.isOk())
+      return status;
+    isOverlapped = side.in != nullptr;
+  }
   auto wait = [&](StreamHandle waiting, const DeviceEvent &event) {
     return device.status(device.driver().waitForEvent(device.ordinal(), waiting, event.handle()), "ordering pieces");
   };

@@ -14,6 +14,8 @@ Status DeviceState::run(std::shared_ptr<const PluginState> plugin, const CallArg
                         std::span<const RankBuffers> buffers, std::span<const StreamHandle> streams) {
   if (Status status = checkSpans(buffers, streams.size()); !status.isOk())
     return status;
+  if (Status status = checkStreams(streams); !status.isOk())
+    return status;
   Result<PreparedCall> call = prepare(std::move(plugin), arguments, buffers);
   if (!call.isOk())
     return call.status();

@@ -83,7 +83,9 @@ private:
 
   DeviceState(const DeviceOptions &chosen, int size) : options(chosen), numRanks(size) {}
   Status open(std::span<const int> ordinals, std::span<const int> ownRanks);
-  Status agreeOnOptions();
+  Status agreeOnOptions(DeviceDescriptors descriptors);
+  Status checkQueues() const;
+  const char *queuesVariable() const;
   Status makeStaging();
   Status addEvent(size_t device);
 
@@ -94,7 +96,7 @@ private:
   Result<std::map<uintptr_t, Window>::iterator> findWindowAt(std::span<void *const> memory);
   Result<MappedWindow> resolveAll(size_t sizeBytes);
   Status growHeap(size_t sizeBytes);
-  Status checkWindow(std::span<void *const> memory, size_t sizeBytes) const;
+  Status checkWindow(std::span<void *const> memory, size_t sizeBytes, bool isMapped) const;
   uint64_t windowAt(const void *address) const;
   const Window *findWindow(uint64_t number) const;
   DevicePlace placeOf(uint64_t window, const void *address) const;
@@ -111,7 +113,8 @@ private:
   Status check(DevicePlan &plan) const;
   Status checkRank(DevicePlan &plan, size_t local) const;
   Status checkBuffers(const DevicePlan &plan) const;
-  enum class Access : uint8_t { ByOwnRank, ByPeers };
+  enum class Access : uint8_t { ByOwnRank, ByPeers, ByPeersAsMapped }; // as mapped: at other addresses
+  Status checkPeerAccess(const OpenDevice &device, const void *memory, const char *name) const;
   Status checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name,
                      Access access) const;
   Status checkLL128(const DevicePlan &plan, size_t device) const;
@@ -141,6 +144,7 @@ private:
   Status freeShapes(const std::bitset<mostShapes> &kept);
 
   // DeviceLaunch.cpp.
+  Status checkStreams(std::span<const StreamHandle> streams) const;
   Status launch(DevicePlan &plan, std::span<const StreamHandle> streams);
   Status launchDirect(DevicePlan &plan, std::span<LocalRank *const> group, StreamHandle stream);
   Status launchStaged(DevicePlan &plan, StreamHandle stream);
@@ -183,9 +187,11 @@ private:
   std::vector<std::vector<std::shared_ptr<const DeviceEvent>>> events; // [device]: all that ranks' `launched` may be
   std::vector<DeviceId> deviceOfRank;                                  // of all ranks
   std::vector<int> ranksOnDevice;                                      // by device: ranks of all processes
-  std::optional<DeviceMeeting> meeting;                                // if not all ranks are here
-  std::optional<DevicePeers> peers;                                    // likewise
-  DeviceMemory abortFlag;                                              // one word in host memory
+  int ranksHere = 0;            // with a meeting: of this process, on the device of this rank
+  std::vector<int> peerDevices; // likewise: other devices of this process, whose ranks use addresses of this one
+  std::optional<DeviceMeeting> meeting; // if not all ranks are here
+  std::optional<DevicePeers> peers;     // likewise
+  DeviceMemory abortFlag;               // one word in host memory
 
   DeviceHeap heap;
   HeapBlock stagedInput[2], stagedOutput[2]; // by turn; empty where all ranks are here

@@ -105,7 +105,8 @@ Status DeviceState::growHeap(size_t sizeBytes) {
   return {};
 }
 
-Status DeviceState::checkWindow(std::span<void *const> memory, size_t sizeBytes) const {
+/// `isMapped`: peers have addresses of their own.
+Status DeviceState::checkWindow(std::span<void *const> memory, size_t sizeBytes, bool isMapped) const {
   if (memory.size() != locals.size())
     return error(StatusCode::InvalidArgument, "{} ranks are here, and the window has memory of {}", locals.size(),
                  memory.size());
@@ -114,7 +115,9 @@ Status DeviceState::checkWindow(std::span<void *const> memory, size_t sizeBytes)
   if (sizeBytes >> placeOffsetBits)
     return error(StatusCode::InvalidArgument, "a window cannot have {} bytes", sizeBytes);
   for (size_t local = 0; local < locals.size(); ++local)
-    if (Status status = checkBuffer(locals[local], memory[local], sizeBytes, "window", Access::ByPeers); !status.isOk())
+    if (Status status = checkBuffer(locals[local], memory[local], sizeBytes, "window",
+                                    isMapped ? Access::ByPeersAsMapped : Access::ByPeers);
+        !status.isOk())
       return status;
   auto begin = reinterpret_cast<uintptr_t>(memory.front());
   auto next = windows.lower_bound(begin);
@@ -131,7 +134,7 @@ Status DeviceState::registerWindow(std::span<void *const> memory, size_t sizeByt
   DeviceRecord &record = meeting ? meeting->next() : ownRecord;
   record.purpose = DevicePurpose::Register;
   record.sizeBytes = sizeBytes;
-  Status own = guarded([&] { return checkWindow(memory, sizeBytes); });
+  Status own = guarded([&] { return checkWindow(memory, sizeBytes, !addresses.empty()); });
   Result<MappedWindow> mapped = mapAll(record, memory, own, addresses);
   if (!mapped.isOk())
     return mapped.status();

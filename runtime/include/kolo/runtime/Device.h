@@ -3,6 +3,7 @@
 // Environment variables:
 //   KOLO_CUDA_DRIVER   path of the driver library instead of libcuda.so.1; read when a device is first used
 //   KOLO_HIP_DRIVER    path of the driver library instead of libamdhip64.so; read when a device is first used
+//   KOLO_NVML          path of NVIDIA's management library instead of libnvidia-ml.so.1; read likewise
 //   KOLO_TIMEOUT_MS    milliseconds; replaces DeviceOptions::timeoutMs; read when a communicator is made
 #pragma once
 
@@ -127,7 +128,8 @@ public:
 
   /// One rank, that of `host`, on this device. The ranks of `host` are threads or processes, and may share devices.
   /// Fork before any function of this header is called. Collective, blocking. Errors as for createLocal, and Mismatch
-  /// (ranks disagree on options), Timeout, PeerLost, Aborted, SystemError (a rank is on another host).
+  /// (ranks disagree on options), Timeout, PeerLost, Aborted, SystemError (a rank is on another host). InvalidArgument,
+  /// too: the device has fewer hardware queues than ranks of this process on it, and one.
   static Result<DeviceCommunicator> create(Communicator host, int device, const DeviceOptions &options = {});
 
   DeviceCommunicator(DeviceCommunicator &&) noexcept;
@@ -140,8 +142,8 @@ public:
   /// The ranks that this object runs: all ranks, or one.
   const std::vector<int> &ranks() const;
 
-  /// Allocates memory of the device of `rank`, with undefined content. InvalidArgument: `rank` is not one of ranks(),
-  /// or sizeBytes is 0. OutOfMemory, DeviceError.
+  /// Allocates memory of the device of `rank`, with undefined content. It takes at least 2 MiB of a CUDA device.
+  /// InvalidArgument: `rank` is not one of ranks(), or sizeBytes is 0. OutOfMemory, DeviceError.
   Result<DeviceBuffer> allocate(int rank, size_t sizeBytes, DeviceMemoryKind kind = DeviceMemoryKind::Plain);
   /// Makes a stream of the device of `rank`. InvalidArgument: `rank` is not one of ranks(). DeviceError.
   Result<DeviceStream> createStream(int rank);
@@ -149,7 +151,8 @@ public:
   /// Makes memory of every rank a window: peers then access it directly. `memory` has one address for each of ranks(),
   /// and sizeBytes is the same on all ranks. Collective, blocking. The memory must stay until the window is
   /// deregistered or the communicator is destroyed. Windows must not overlap. On a failure no rank has the window.
-  ///   InvalidArgument  it is no memory of the rank's device, too small, or overlaps a window; sizeBytes is 0
+  ///   InvalidArgument  it is no memory of the rank's device, too small, or overlaps a window; the device of a rank of
+  ///                    this process may not access it; sizeBytes is 0
   ///   Mismatch         ranks disagree on the size, or do something else; this aborts nothing
   ///   OutOfMemory, DeviceError, Timeout, PeerLost, Aborted
   Status registerWindow(std::span<void *const> memory, size_t sizeBytes);
@@ -183,7 +186,8 @@ public:
   /// into a graph, by all ranks. Launches of that graph must not overlap with each other or with other calls of this
   /// communicator.
   ///
-  ///   InvalidArgument  a buffer is null, too small, or memory that its users cannot access; or the blocks do not fit
+  ///   InvalidArgument  a buffer is null, too small, or memory that its users cannot access; the blocks do not fit; or
+  ///                    ranks that share a device have more streams than it has hardware queues
   ///   UnsupportedMesh  as for Communicator::run
   ///   BadPlugin        the plugin has no image for the device, or no code for the type and reduction
   ///   Mismatch         ranks disagree; the message says on what. Ranks that call earlier return Ok and learn of it by
