@@ -109,21 +109,37 @@ TEST(Architecture, PtxRunsOnItsOwnAndLaterOnesAndTheLatestIsChosen) {
         std::string::npos)
         << said;
   }
-  ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "120"); // for which the plugin's image is rubbish
-  std::string said = LocalRanks({0}, {"ringAllGather", 100}).run(1);
-  EXPECT_NE(said.find("loading the image for sm_100: cuModuleLoadData: a PTX JIT compilation failed"),
-            std::string::npos)
-      << said;
 }
 
 TEST(Architecture, ACubinIsForItsOwnAndIsTakenThereInsteadOfPtx) {
-  for (const char *architecture : {"100", "86"}) { // the PTX for sm_100 is rubbish, and so is the cubin for sm_80
+  ScopedVariable noPtx("KOLO_STANDIN_JIT", "0");
+  ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "100");
+  EXPECT_EQ(LocalRanks({0}, {"ringAllGather", 100}).run(1), "");
+}
+
+TEST(Architecture, AnImageThatTheDriverRefusesLeavesThePlaceToTheNextOne) {
+  for (const char *architecture : {"120", "86"}) { // the PTX for sm_100 is rubbish
     ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", architecture);
     EXPECT_EQ(LocalRanks({0}, {"ringAllGather", 100}).run(1), "") << architecture;
   }
-  ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "80");
-  EXPECT_NE(LocalRanks({0}, {"ringAllGather", 100}).run(1).find("loading the image for sm_80"), std::string::npos)
-      << "another image instead would be taken in silence";
+  {
+    ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "80"); // for which the cubin is of another architecture
+    EXPECT_EQ(LocalRanks({0}, {"ringAllGather", 100}).run(1), "");
+  }
+  ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "100");
+  ScopedVariable oldDriver("KOLO_STANDIN_CUBINS", "0");
+  EXPECT_EQ(LocalRanks({0}, {"ringAllGather", 100}).run(1), "");
+}
+
+TEST(Architecture, WhereTheDriverRefusesAllImagesItsReasonsAreSaid) {
+  ScopedVariable device("KOLO_STANDIN_ARCHITECTURE", "100");
+  ScopedVariable oldDriver("KOLO_STANDIN_CUBINS", "0");
+  ScopedVariable noPtx("KOLO_STANDIN_JIT", "0");
+  std::string said = LocalRanks({0}, {"ringAllGather", 100}).run(1);
+  for (const char *reason : {"loading the image for sm_100 (cubin): cuModuleLoadData: device kernel image is invalid; ",
+                             "loading the image for sm_100: cuModuleLoadData: PTX JIT compiler library not found; ",
+                             "loading the image for sm_70: cuModuleLoadData: PTX JIT compiler library not found"})
+    EXPECT_NE(said.find(reason), std::string::npos) << said;
 }
 
 TEST(Creation, WhatCannotBeIsRefused) {

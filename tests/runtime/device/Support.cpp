@@ -28,6 +28,17 @@ void *driverFunction(const char *symbol) {
   return function;
 }
 
+const KoloDeviceDriver &cudaLibrary() {
+  void *library = dlopen(KOLO_TEST_CUDA, RTLD_NOW | RTLD_LOCAL);
+  auto *entry = library ? reinterpret_cast<KoloDeviceDriverEntry>(dlsym(library, KOLO_DEVICE_DRIVER_SYMBOL)) : nullptr;
+  if (!entry)
+    throw std::runtime_error(std::string("no ") + KOLO_TEST_CUDA);
+  const KoloDeviceDriver &driver = *entry();
+  if (driver.open(std::getenv("KOLO_CUDA_DRIVER"), std::getenv("KOLO_NVML")) != KOLO_DRIVER_OK)
+    throw std::runtime_error(driver.lastError());
+  return driver;
+}
+
 int64_t liveHandles() { return driverFunction<int64_t()>("standInLive")(); }
 int64_t moduleLoads() { return driverFunction<int64_t()>("standInModuleLoads")(); }
 int64_t numLaunches() { return driverFunction<int64_t()>("standInLaunches")(); }

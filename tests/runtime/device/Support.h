@@ -2,6 +2,7 @@
 #pragma once
 
 #include "Ranks.h"
+#include "device/DeviceDriver.h"
 #include "kolo/runtime/Device.h"
 #include "kolo/runtime/Plugin.h"
 
@@ -39,6 +40,9 @@ void *driverFunction(const char *symbol);
 template <class Function> Function *driverFunction(const char *symbol) {
   return reinterpret_cast<Function *>(driverFunction(symbol));
 }
+
+/// libkolo_cuda, on the stand-in driver. Throws.
+const KoloDeviceDriver &cudaLibrary();
 
 /// An element of a rank's input; call `turn` has other data than the one before.
 inline int32_t elementOf(int rank, int64_t index, int turn) {

@@ -24,7 +24,7 @@ std::string launchBy(const char *hip) {
   return kolo::test::runProcesses(1, [hip](int) -> std::string {
     const KoloDeviceDriver *driver = find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
     KoloDriverDevice device = {};
-    if (driver->open(hip) != KOLO_DRIVER_OK || driver->openDevice(0, &device) != KOLO_DRIVER_OK)
+    if (driver->open(hip, nullptr) != KOLO_DRIVER_OK || driver->openDevice(0, &device) != KOLO_DRIVER_OK)
       return driver->lastError();
     KoloDriverKernel kernel = {nullptr, 512};
     KoloDriverLaunch launch = {&kernel, 3, 2, 128, nullptr, reinterpret_cast<void *>(0x1230), device.canLaunchTogether};

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #undef cuEventElapsedTime // the stand-in has the older one
@@ -14,6 +15,7 @@ extern "C" CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUeve
 namespace {
 
 thread_local int currentDevice = 0;
+unsigned int lastFlags = 0;
 
 /// While it lives, the current device's context is current for the stand-in driver.
 class OnDevice {
@@ -40,6 +42,9 @@ hipError_t toHip(CUresult result) {
   case CUDA_ERROR_NOT_READY:
     return hipErrorNotReady;
   case CUDA_ERROR_INVALID_PTX:
+  case CUDA_ERROR_INVALID_IMAGE:
+  case CUDA_ERROR_NO_BINARY_FOR_GPU:
+  case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
     return hipErrorInvalidImage;
   case CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED:
     return hipErrorPeerAccessAlreadyEnabled;
@@ -98,7 +103,17 @@ hipError_t hipDeviceEnablePeerAccess(int peer, unsigned int flags) {
 }
 
 hipError_t hipMalloc(void **memory, size_t sizeBytes) { return allocate(memory, sizeBytes); }
-hipError_t hipExtMallocWithFlags(void **memory, size_t sizeBytes, unsigned int) { return allocate(memory, sizeBytes); }
+/// KOLO_STANDIN_UNCACHED=0: an older driver, or a device without such memory. KOLO_STANDIN_FINE=0: neither kind.
+hipError_t hipExtMallocWithFlags(void **memory, size_t sizeBytes, unsigned int flags) {
+  auto isOff = [](const char *name) { return std::getenv(name) && std::strcmp(std::getenv(name), "0") == 0; };
+  constexpr unsigned int uncached = 3; // hipDeviceMallocUncached, which older headers lack
+  if (isOff("KOLO_STANDIN_FINE") || (flags == uncached && isOff("KOLO_STANDIN_UNCACHED")))
+    return hipErrorInvalidValue;
+  lastFlags = flags;
+  return allocate(memory, sizeBytes);
+}
+/// For tests: of the last allocation.
+unsigned int standInFlags() { return lastFlags; }
 hipError_t hipFree(void *memory) {
   return onDevice([&] { return cuMemFree(toCuda(memory)); });
 }

@@ -1,6 +1,6 @@
 /* A plugin written by hand whose programs are for devices: their kernels are those of DeviceKernels.c, as its PTX for
- * sm_70 and its cubin for sm_100. The PTX for sm_100 is none, nor is the cubin for sm_80, and there is an image for a
- * device that no test has. The host's code is never run. */
+ * sm_70 and its cubin for sm_100. The PTX for sm_100 is none, the cubin for sm_80 is one for sm_100, and there is an
+ * image for a device that no test has. The host's code is never run. */
 #include "kolo/runtime/DeviceAbi.h"
 
 #include <stddef.h>
@@ -8,11 +8,17 @@
 /* KOLO_TEST_KERNELS is the path of the library of DeviceKernels.c. */
 __asm__(".section .rodata\n"
         ".balign 64\n"
+        "cubinBegin: .ascii \"cubin 100\"\n" /* the head of the stand-in driver's cubins */
+        ".balign 64\n"
+        ".incbin \"" KOLO_TEST_KERNELS "\"\n"
+        "cubinEnd: .byte 0\n"
+        ".balign 64\n"
         "kernelsBegin: .incbin \"" KOLO_TEST_KERNELS "\"\n"
         "kernelsEnd: .byte 0\n"
         ".previous\n");
 extern const char kernelsBegin[] __attribute__((visibility("hidden"))),
-    kernelsEnd[] __attribute__((visibility("hidden")));
+    kernelsEnd[] __attribute__((visibility("hidden"))), cubinBegin[] __attribute__((visibility("hidden"))),
+    cubinEnd[] __attribute__((visibility("hidden")));
 
 static int32_t runNot(const KoloInvocation *invocation) { return 1; }
 static int64_t noScratch(const KoloShape *shape) { return 0; }
@@ -52,7 +58,7 @@ static KoloDeviceImage images[] = {
     {"cuda", "sm_100", noImage, sizeof(noImage), KOLO_DEVICE_PTX, 0},
     {"cuda", "sm_70", NULL, 0, KOLO_DEVICE_PTX, 0},
     {"cuda", "sm_100", NULL, 0, KOLO_DEVICE_CUBIN, 0},
-    {"cuda", "sm_80", noImage, sizeof(noImage), KOLO_DEVICE_CUBIN, 0},
+    {"cuda", "sm_80", NULL, 0, KOLO_DEVICE_CUBIN, 0},
     {"hip", "gfx1234", noImage, sizeof(noImage), KOLO_DEVICE_HSACO, 0},
 };
 static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
@@ -66,8 +72,10 @@ static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
 /* The first function that is called, and by one thread: it completes the table of images. */
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
 const KoloPlugin *kolo_plugin(void) {
-  images[1].data = images[2].data = kernelsBegin;
-  images[1].sizeBytes = images[2].sizeBytes = (uint64_t)(kernelsEnd - kernelsBegin);
+  images[1].data = kernelsBegin;
+  images[1].sizeBytes = (uint64_t)(kernelsEnd - kernelsBegin);
+  images[2].data = images[3].data = cubinBegin;
+  images[2].sizeBytes = images[3].sizeBytes = (uint64_t)(cubinEnd - cubinBegin);
   return &plugin;
 }
 

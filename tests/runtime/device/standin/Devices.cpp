@@ -20,7 +20,8 @@ int setting(const char *name, int otherwise) {
   return text ? std::atoi(text) : otherwise;
 }
 int numDevices() { return setting("KOLO_STANDIN_DEVICES", 2); }
-int residentBlocks() { return setting("KOLO_STANDIN_RESIDENT", 64); }
+int numMultiprocessors() { return setting("KOLO_STANDIN_RESIDENT", 64); }
+int physicalNumber(int device) { return setting("CUDA_VISIBLE_DEVICES", 0) + device; }
 
 CUctx_st *current() { return contexts.empty() ? nullptr : contexts.back(); }
 
@@ -33,7 +34,7 @@ CUctx_st *primaryContext(int device) {
   return &context;
 }
 
-CUresult checkContext() { return current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT; }
+CUresult checkContext() { return current() ? current()->failure.load() : CUDA_ERROR_INVALID_CONTEXT; }
 
 void addHandle(void *handle) {
   std::scoped_lock lock(handleMutex);
@@ -69,6 +70,11 @@ CUresult cuGetErrorString(CUresult error, const char **text) {
       {CUDA_ERROR_INVALID_CONTEXT, "invalid device context"},
       {CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"},
       {CUDA_ERROR_INVALID_PTX, "a PTX JIT compilation failed"},
+      {CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "PTX JIT compiler library not found"},
+      {CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"},
+      {CUDA_ERROR_NO_BINARY_FOR_GPU, "no kernel image is available for execution on the device"},
+      {CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
+      {CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"},
       {CUDA_ERROR_NOT_FOUND, "named symbol not found"},
       {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"},
       {CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE, "too many blocks in cooperative launch"}};
@@ -93,7 +99,7 @@ CUresult cuDeviceGetName(char *name, int size, CUdevice device) {
 }
 
 CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device) {
-  std::memset(uuid->bytes, 0x40 + device, sizeof(uuid->bytes));
+  std::memset(uuid->bytes, 0x40 + physicalNumber(device), sizeof(uuid->bytes));
   return CUDA_SUCCESS;
 }
 
@@ -110,7 +116,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
     return *value = architecture % 10, CUDA_SUCCESS;
   case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-    return *value = residentBlocks(), CUDA_SUCCESS;
+    return *value = numMultiprocessors(), CUDA_SUCCESS;
   case CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH:
   case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     return *value = 1, CUDA_SUCCESS;
@@ -149,12 +155,16 @@ CUresult cuCtxPopCurrent(CUcontext *context) {
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags) {
-  if (!current() || !peer || flags != 0 || peer == current())
+  if (CUresult refused = checkContext())
+    return refused;
+  if (!peer || flags != 0 || peer == current())
     return CUDA_ERROR_INVALID_CONTEXT;
-  static std::mutex mutex;
-  std::scoped_lock lock(mutex);
+  std::scoped_lock lock(memoryMutex);
   return current()->peers.insert(peer->device).second ? CUDA_SUCCESS : CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
+
+/// For tests: the context of a device fails as by a kernel, or is as new again.
+void standInFail(int device, CUresult failure) { primaryContext(device)->failure = failure; }
 
 /// For tests.
 int64_t standInLive() { return countHandles() + countLive(); }

@@ -1,5 +1,5 @@
-// Modules and launches of the stand-in driver. A device holds a fixed number of blocks of all launches at once. Further
-// blocks start when others have ended, which may be never.
+// Modules and launches of the stand-in driver. A device holds as many blocks of all launches at once as its registers
+// suffice for. Further blocks start when others have ended, which may be never.
 #include "Blocks.h"
 #include "StandIn.h"
 
@@ -28,21 +28,26 @@ std::atomic<int64_t> numModuleLoads = 0;
 
 namespace {
 
-constexpr int maxThreads = 512;
+constexpr int maxThreads = 512, registersPerMultiprocessor = 65536;
 std::atomic<int64_t> numLaunches = 0;
 
-/// Room for blocks on one device.
+/// Blocks of so many threads that a multiprocessor holds at once: what the registers of the code suffice for.
+int blocksPerMultiprocessor(uint32_t numThreads) {
+  return registersPerMultiprocessor / (setting("KOLO_STANDIN_REGISTERS", 128) * static_cast<int>(numThreads));
+}
+
+/// Room for blocks on one device, by the registers that they take of a multiprocessor.
 class Room {
 public:
-  /// Waits until so many blocks fit at once.
-  void take(int number) {
+  /// Waits until so much fits at once.
+  void take(int64_t registers) {
     std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return used + number <= residentBlocks(); });
-    used += number;
+    changed.wait(lock, [&] { return used + registers <= int64_t(numMultiprocessors()) * registersPerMultiprocessor; });
+    used += registers;
   }
-  void giveBack() {
+  void giveBack(int64_t registers) {
     std::scoped_lock lock(mutex);
-    --used;
+    used -= registers;
     changed.notify_all();
   }
   static Room &of(int device) {
@@ -55,7 +60,7 @@ public:
 private:
   std::mutex mutex;
   std::condition_variable changed;
-  int used = 0;
+  int64_t used = 0;
 };
 
 struct Launch {
@@ -71,6 +76,7 @@ void runBlock(const Launch &launch, const StandInBlock &position) {
   std::vector<std::thread> threads;
   for (int thread = 0; thread < block.numThreads; ++thread)
     threads.emplace_back([&launch, &block, thread] {
+      kernelDevice = launch.device;
       currentBlock = &block, currentThread = thread;
       launch.run(launch.argument, &block.position);
     });
@@ -79,17 +85,21 @@ void runBlock(const Launch &launch, const StandInBlock &position) {
 }
 
 void perform(const Launch &launch) {
+  if (primaryContext(launch.device)->failure != CUDA_SUCCESS)
+    return; // a device that has failed runs nothing more
+  KernelRuns runs;
   Room &room = Room::of(launch.device);
+  const int64_t perBlock = registersPerMultiprocessor / blocksPerMultiprocessor(launch.numThreads);
   if (launch.isTogether)
-    room.take(static_cast<int>(launch.gridX * launch.gridY));
+    room.take(perBlock * launch.gridX * launch.gridY);
   std::vector<std::thread> threads;
   for (uint32_t y = 0; y < launch.gridY; ++y)
     for (uint32_t x = 0; x < launch.gridX; ++x) {
       if (!launch.isTogether)
-        room.take(1);
-      threads.emplace_back([&launch, &room, x, y] {
+        room.take(perBlock);
+      threads.emplace_back([&launch, &room, perBlock, x, y] {
         runBlock(launch, {x, y, launch.gridX, launch.gridY, launch.numThreads});
-        room.giveBack();
+        room.giveBack(perBlock);
       });
     }
   for (std::thread &thread : threads)
@@ -98,13 +108,18 @@ void perform(const Launch &launch) {
 
 CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (&block)[3], CUstream handle,
                 void **arguments, bool isTogether) {
+  Busy busy;
   CUstream_st *stream = streamOf(handle);
+  if (CUresult refused = checkContext())
+    return refused;
   if (!stream || !isHandle(function->module) || function->module->device != stream->device)
     return CUDA_ERROR_INVALID_HANDLE;
   if (grid[0] == 0 || grid[1] == 0 || grid[2] != 1 || block[0] == 0 || block[0] > maxThreads || block[1] != 1 ||
       block[2] != 1)
     return CUDA_ERROR_INVALID_VALUE;
-  if (isTogether && grid[0] * grid[1] > static_cast<uint32_t>(residentBlocks()))
+  if (blocksPerMultiprocessor(block[0]) == 0)
+    return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (isTogether && int64_t(grid[0]) * grid[1] > int64_t(numMultiprocessors()) * blocksPerMultiprocessor(block[0]))
     return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   const void *argument = nullptr;
   std::memcpy(&argument, arguments[0], sizeof(argument));
@@ -119,12 +134,31 @@ CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (
 }
 
 /// The bytes of a shared library, as its header says; 0 when it is none.
-size_t libraryBytes(const void *image) {
+size_t libraryBytes(const char *image) {
   Elf64_Ehdr header;
   if (std::memcmp(image, ELFMAG, SELFMAG) != 0)
     return 0;
   std::memcpy(&header, image, sizeof(header));
   return header.e_shoff + size_t(header.e_shnum) * header.e_shentsize;
+}
+
+/// Before a library there may be a head that makes it a cubin for one architecture: "cubin 90" and zeros. Without it,
+/// the image is PTX, which the driver translates for some time. KOLO_STANDIN_CUBINS=0: of a later toolkit than the
+/// driver knows.
+CUresult readHead(const char **image) {
+  constexpr size_t headBytes = 64;
+  if (std::strncmp(*image, "cubin ", 6) != 0) {
+    if (setting("KOLO_STANDIN_JIT", 1) == 0)
+      return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
+    std::this_thread::sleep_for(std::chrono::milliseconds(setting("KOLO_STANDIN_JIT_MS", 0)));
+    return CUDA_SUCCESS;
+  }
+  if (setting("KOLO_STANDIN_CUBINS", 1) == 0)
+    return CUDA_ERROR_INVALID_IMAGE;
+  if (std::atoi(*image + 6) != setting("KOLO_STANDIN_ARCHITECTURE", 90))
+    return CUDA_ERROR_NO_BINARY_FOR_GPU;
+  *image += headBytes;
+  return CUDA_SUCCESS;
 }
 
 } // namespace
@@ -134,8 +168,12 @@ using namespace kolo::standin;
 
 extern "C" {
 
-CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+CUresult cuModuleLoadData(CUmodule *module, const void *data) {
+  Busy busy;
   if (CUresult refused = checkUnsafe())
+    return refused;
+  const char *image = static_cast<const char *>(data);
+  if (CUresult refused = readHead(&image))
     return refused;
   size_t sizeBytes = libraryBytes(image);
   if (sizeBytes == 0)
@@ -179,9 +217,8 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfuncti
   return attribute == CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/// As many multiprocessors as blocks: each holds one.
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *number, CUfunction function, int numThreads, size_t) {
-  *number = numThreads <= maxThreads;
+  *number = numThreads <= maxThreads ? blocksPerMultiprocessor(static_cast<uint32_t>(numThreads)) : 0;
   return isHandle(function->module) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 

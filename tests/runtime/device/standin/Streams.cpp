@@ -26,57 +26,81 @@ void beLate(std::minstd_rand &random) {
     std::this_thread::sleep_for(std::chrono::microseconds(std::uniform_int_distribution<int>(0, most)(random)));
 }
 
+/// The hardware queue of a device's next stream: streams share them in turn, as many as the driver's variable says.
+kolo::standin::HardwareQueue &nextQueue(int device) {
+  struct Queues {
+    std::vector<std::unique_ptr<kolo::standin::HardwareQueue>> all;
+    size_t numStreams = 0;
+  };
+  static std::mutex mutex;
+  static auto *byDevice = new std::map<int, Queues>; // their threads run until the process ends
+  std::scoped_lock lock(mutex);
+  Queues &queues = (*byDevice)[device];
+  auto number = static_cast<size_t>(std::clamp(kolo::standin::setting("CUDA_DEVICE_MAX_CONNECTIONS", 8), 1, 32));
+  size_t index = queues.numStreams++ % number;
+  while (queues.all.size() <= index)
+    queues.all.push_back(std::make_unique<kolo::standin::HardwareQueue>());
+  return *queues.all[index];
+}
+
 } // namespace
 
+namespace kolo::standin {
+
+HardwareQueue::HardwareQueue() {
+  std::thread([this] {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return !tasks.empty(); });
+      Task task = std::move(tasks.front());
+      tasks.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }).detach();
+}
+
+void HardwareQueue::add(Task task) {
+  std::scoped_lock lock(mutex);
+  tasks.push_back(std::move(task));
+  changed.notify_all();
+}
+
+} // namespace kolo::standin
+
 CUstream_st::CUstream_st(int number)
-    : device(number), id(++numStreams),
-      random(static_cast<unsigned>(kolo::standin::setting("KOLO_STANDIN_SEED", 1)) * 1000003u +
-             static_cast<unsigned>(getpid()) * 101u + static_cast<unsigned>(id)),
-      worker([this] { work(); }) {
+    : device(number), id(++numStreams), queue(nextQueue(number)),
+      random(std::make_shared<std::minstd_rand>(static_cast<unsigned>(kolo::standin::setting("KOLO_STANDIN_SEED", 1)) *
+                                                    1000003u +
+                                                static_cast<unsigned>(getpid()) * 101u + static_cast<unsigned>(id))) {
   std::scoped_lock lock(streams().mutex);
   streams().alive[id] = this;
 }
 
 CUstream_st::~CUstream_st() {
-  {
-    std::scoped_lock lock(mutex);
-    hasEnded = true;
-  }
-  changed.notify_all();
-  worker.join(); // once the queue is empty
+  waitUntilEmpty();
   std::scoped_lock lock(streams().mutex);
   streams().alive.erase(id);
 }
 
 void CUstream_st::add(kolo::standin::Task task) {
-  std::scoped_lock lock(mutex);
-  tasks.push_back(std::move(task));
-  ++numAdded;
-  changed.notify_all();
+  {
+    std::scoped_lock lock(progress->mutex);
+    ++progress->numAdded;
+  }
+  queue.add([task = std::move(task), of = progress, numbers = random] {
+    beLate(*numbers);
+    task();
+    std::scoped_lock lock(of->mutex);
+    ++of->numDone;
+    of->changed.notify_all();
+  });
 }
 
 void CUstream_st::waitUntilEmpty() {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return tasks.empty() && !isBusy; });
-}
-
-void CUstream_st::work() {
-  std::unique_lock lock(mutex);
-  while (true) {
-    changed.wait(lock, [&] { return hasEnded || !tasks.empty(); });
-    if (tasks.empty())
-      return;
-    kolo::standin::Task task = std::move(tasks.front());
-    tasks.pop_front();
-    isBusy = true;
-    lock.unlock();
-    beLate(random);
-    task();
-    ++numDone;
-    lock.lock();
-    isBusy = false;
-    changed.notify_all();
-  }
+  std::unique_lock lock(progress->mutex);
+  progress->changed.wait(lock, [&] { return progress->numDone == progress->numAdded; });
 }
 
 namespace kolo::standin {
@@ -112,19 +136,15 @@ CUstream_st *streamOf(CUstream handle) {
 }
 
 void waitForDevice(int device) {
-  std::map<uint64_t, uint64_t> awaited; // of each stream, how many tasks
-  auto isDone = [&](const auto &each) {
-    auto stream = streams().alive.find(each.first);
-    return stream == streams().alive.end() || stream->second->numDone >= each.second;
-  };
+  std::vector<std::shared_ptr<Progress>> all; // other threads may make and destroy streams meanwhile
   std::unique_lock lock(streams().mutex);
   for (const auto &[id, stream] : streams().alive)
     if (stream->device == device)
-      awaited[id] = stream->numAdded;
-  while (!std::ranges::all_of(awaited, isDone)) { // other threads may make and destroy streams meanwhile
-    lock.unlock();
-    std::this_thread::sleep_for(std::chrono::microseconds(20));
-    lock.lock();
+      all.push_back(stream->progress);
+  lock.unlock();
+  for (const std::shared_ptr<Progress> &each : all) {
+    std::unique_lock own(each->mutex);
+    each->changed.wait(own, [&, awaited = each->numAdded] { return each->numDone >= awaited; });
   }
 }
 
@@ -142,6 +162,7 @@ using namespace kolo::standin;
 extern "C" {
 
 CUresult cuStreamCreate(CUstream *stream, unsigned int) {
+  Busy busy;
   if (CUresult refused = checkUnsafe())
     return refused;
   addHandle(*stream = new CUstream_st(current()->device));
@@ -157,6 +178,8 @@ CUresult cuStreamDestroy(CUstream stream) {
 
 CUresult cuStreamSynchronize(CUstream handle) {
   CUstream_st *stream = streamOf(handle);
+  if (CUresult refused = checkContext())
+    return refused;
   if (!stream)
     return CUDA_ERROR_INVALID_HANDLE;
   if (stream->capture)
@@ -164,7 +187,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
   if (CUresult refused = checkUnsafe())
     return refused;
   stream->waitUntilEmpty();
-  return CUDA_SUCCESS;
+  return checkContext();
 }
 
 CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
@@ -176,6 +199,8 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus *status) {
 }
 
 CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+  if (CUresult refused = checkContext())
+    return refused;
   if (!handle || !isHandle(handle) || handle->capture)
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   handle->capture = std::make_unique<CUgraph_st>();
@@ -186,6 +211,8 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
 }
 
 CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
+  if (CUresult refused = checkContext())
+    return refused;
   if (!handle || !isHandle(handle) || !handle->capture)
     return CUDA_ERROR_ILLEGAL_STATE;
   numGlobalCaptures -= handle->captureMode == CU_STREAM_CAPTURE_MODE_GLOBAL;
@@ -200,12 +227,17 @@ CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
 }
 
 CUresult cuGraphInstantiate(CUgraphExec *executable, CUgraph graph, unsigned long long) {
+  if (CUresult refused = checkContext())
+    return refused;
   addHandle(*executable = new CUgraphExec_st{graph->tasks});
   return CUDA_SUCCESS;
 }
 
 CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle) {
-  if (!isHandle(handle) || !isHandle(executable)) // no context is needed
+  Busy busy;
+  if (CUresult refused = checkContext())
+    return refused;
+  if (!isHandle(handle) || !isHandle(executable))
     return CUDA_ERROR_INVALID_HANDLE;
   for (const Task &task : executable->tasks)
     enqueue(*handle, task);
@@ -213,6 +245,8 @@ CUresult cuGraphLaunch(CUgraphExec executable, CUstream handle) {
 }
 
 CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  if (CUresult refused = checkContext())
+    return refused;
   if (!removeHandle(executable))
     return CUDA_ERROR_INVALID_HANDLE;
   delete executable;
@@ -220,6 +254,8 @@ CUresult cuGraphExecDestroy(CUgraphExec executable) {
 }
 
 CUresult cuGraphDestroy(CUgraph graph) {
+  if (CUresult refused = checkContext())
+    return refused;
   if (!removeHandle(graph))
     return CUDA_ERROR_INVALID_HANDLE;
   delete graph;
@@ -245,7 +281,10 @@ CUresult cuEventDestroy(CUevent event) {
 }
 
 CUresult cuEventRecord(CUevent event, CUstream handle) {
+  Busy busy;
   CUstream_st *stream = streamOf(handle);
+  if (CUresult refused = checkContext())
+    return refused;
   if (!stream || !isHandle(event) || event->device != stream->device)
     return CUDA_ERROR_INVALID_HANDLE;
   if (stream->capture) {
@@ -271,7 +310,10 @@ CUresult cuEventQuery(CUevent event) {
 }
 
 CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned int) {
+  Busy busy;
   CUstream_st *stream = streamOf(handle);
+  if (CUresult refused = checkContext())
+    return refused;
   if (!stream || !isHandle(event))
     return CUDA_ERROR_INVALID_HANDLE;
   if (event->isCaptured || stream->capture)
@@ -295,11 +337,24 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
 }
 
 CUresult cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t sizeBytes, CUstream handle) {
+  Busy busy;
   CUstream_st *stream = streamOf(handle);
+  if (CUresult refused = checkContext())
+    return refused;
   if (!stream || !isWhole(dst, sizeBytes) || !isWhole(src, sizeBytes))
     return CUDA_ERROR_INVALID_VALUE;
   ++numCopies;
-  enqueue(*stream, [=] { std::memcpy(reinterpret_cast<void *>(dst), reinterpret_cast<void *>(src), sizeBytes); });
+  enqueue(*stream, [=] { std::memcpy(toAlias(dst), toAlias(src), sizeBytes); });
+  return CUDA_SUCCESS;
+}
+
+/// At once; as the real one, it waits for the default stream alone, which nothing uses.
+CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t sizeBytes) {
+  if (CUresult refused = checkUnsafe())
+    return refused;
+  if (!isWhole(dst, sizeBytes) || !isWhole(src, sizeBytes))
+    return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(toAlias(dst), toAlias(src), sizeBytes);
   return CUDA_SUCCESS;
 }
 
@@ -311,14 +366,23 @@ void standInHold(CUstream stream, const std::atomic<int> *isReleased) {
   });
 }
 
+/// For tests: streams that are alive.
+int64_t standInStreams() {
+  std::scoped_lock lock(streams().mutex);
+  return static_cast<int64_t>(streams().alive.size());
+}
+
 /// For tests: copies that were queued.
 int64_t standInCopies() { return numCopies; }
 
 CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t sizeBytes, CUstream handle) {
+  Busy busy;
   CUstream_st *stream = streamOf(handle);
+  if (CUresult refused = checkContext())
+    return refused;
   if (!stream || !isWhole(dst, sizeBytes))
     return CUDA_ERROR_INVALID_VALUE;
-  enqueue(*stream, [=] { std::memset(reinterpret_cast<void *>(dst), value, sizeBytes); });
+  enqueue(*stream, [=] { std::memset(toAlias(dst), value, sizeBytes); });
   return CUDA_SUCCESS;
 }
 }

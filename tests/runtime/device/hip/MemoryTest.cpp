@@ -1,0 +1,44 @@
+// libkolo_hip on the stand-in for HIP: memory for peers is of the best kind that there is.
+#include "Ranks.h"
+#include "device/DeviceDriver.h"
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+namespace {
+
+template <class Function> Function *find(const char *library, const char *symbol) {
+  void *opened = dlopen(library, RTLD_NOW);
+  void *found = opened ? dlsym(opened, symbol) : nullptr;
+  if (!found)
+    throw std::runtime_error(std::string(library) + ": no " + symbol);
+  return reinterpret_cast<Function *>(found);
+}
+
+/// The flags of memory for peers, in a process with these variables set to 0; or the error.
+std::string flagsWithout(const std::vector<const char *> &variables) {
+  return kolo::test::runProcesses(1, [&](int) -> std::string {
+    for (const char *variable : variables)
+      setenv(variable, "0", 1);
+    const KoloDeviceDriver *driver = find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
+    void *memory = nullptr;
+    if (driver->open(KOLO_TEST_HIP_STANDIN, nullptr) != KOLO_DRIVER_OK ||
+        driver->allocate(0, KOLO_MEMORY_SHARED, 4096, &memory) != KOLO_DRIVER_OK)
+      return driver->lastError();
+    return std::to_string(find<unsigned int()>(KOLO_TEST_HIP_STANDIN, "standInFlags")());
+  })[0];
+}
+
+} // namespace
+
+TEST(HipMemory, ForPeersIsFineGrainedWhereUncachedIsRefused) {
+  constexpr const char *fineGrained = "1",
+                       *uncached = "3"; // hipDeviceMallocFinegrained and, in later headers, hipDeviceMallocUncached
+  EXPECT_EQ(flagsWithout({}), uncached);
+  EXPECT_EQ(flagsWithout({"KOLO_STANDIN_UNCACHED"}), fineGrained);
+  EXPECT_NE(flagsWithout({"KOLO_STANDIN_FINE"}).find("hipExtMallocWithFlags"), std::string::npos);
+}
