@@ -54,6 +54,18 @@ inline void makeCurrent(int device) {
   standInSetDevice(device);
 }
 
+/// Elements in memory of a device, which the host does not reach by itself. A context must be current.
+inline std::vector<int> read(const int *memory, size_t number) {
+  std::vector<int> elements(number);
+  CUDA(cuMemcpy(reinterpret_cast<CUdeviceptr>(elements.data()), reinterpret_cast<CUdeviceptr>(memory),
+                number * sizeof(int)));
+  return elements;
+}
+inline void write(int *memory, const std::vector<int> &elements) {
+  CUDA(cuMemcpy(reinterpret_cast<CUdeviceptr>(memory), reinterpret_cast<CUdeviceptr>(elements.data()),
+                elements.size() * sizeof(int)));
+}
+
 inline Rank makeRank(int number) {
   Rank rank{number, number % numDevices};
   makeCurrent(rank.device);
@@ -84,9 +96,13 @@ struct OwnRanks {
   }
 
   void fill() {
-    for (Rank &rank : ranks)
+    for (Rank &rank : ranks) {
+      std::vector<int> elements;
       for (size_t i = 0; i < mostElements; ++i)
-        rank.input[i] = valueOf(rank.number, i), rank.output[i] = -7;
+        elements.push_back(valueOf(rank.number, i));
+      write(rank.input, elements);
+      write(rank.output, std::vector<int>(mostElements, -7));
+    }
   }
   void synchronize() {
     for (Rank &rank : ranks) {
@@ -99,13 +115,16 @@ struct OwnRanks {
     fill();
     each(collective.call);
     synchronize();
-    for (Rank &rank : ranks)
-      for (size_t i = 0; size > 1 && i < collective.number(rank.number); ++i) // one rank: NCCL gets it
-        if (int found = collective.result(rank)[i], right = collective.right(rank.number, i); found != right) {
+    for (Rank &rank : ranks) {
+      const size_t number = size > 1 ? collective.number(rank.number) : 0; // one rank: NCCL gets it
+      const std::vector<int> result = read(collective.result(rank), number);
+      for (size_t i = 0; i < number; ++i)
+        if (int found = result[i], right = collective.right(rank.number, i); found != right) {
           wrong(collective.title + ": rank " + std::to_string(rank.number) + " has " + std::to_string(found) + " at " +
                 std::to_string(i) + ", not " + std::to_string(right));
           break;
         }
+    }
   }
   void check(const std::vector<Collective> &collectives) {
     for (const Collective &collective : collectives)

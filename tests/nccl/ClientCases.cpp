@@ -1,6 +1,8 @@
 // What the client can do besides its collectives: graphs, windows, late hosts, mistakes, ranks that end.
 #include "Client.h"
 
+#include <bit>
+
 extern "C" int64_t standInCopies();
 
 namespace {
@@ -25,9 +27,10 @@ void checkCapture(OwnRanks &here) {
   here.fill();
   CUDA(cuGraphLaunch(executable, rank.stream));
   here.synchronize();
-  for (size_t i = 0; i < 300; ++i)
-    if (rank.output[i] != here.sumAt(i))
-      return wrong("a captured all-reduce has " + std::to_string(rank.output[i]) + " at " + std::to_string(i));
+  const std::vector<int> output = read(rank.output, 300);
+  for (size_t i = 0; i < output.size(); ++i)
+    if (output[i] != here.sumAt(i))
+      return wrong("a captured all-reduce has " + std::to_string(output[i]) + " at " + std::to_string(i));
 }
 
 /// Memory as ncclMemAlloc makes it.
@@ -105,11 +108,13 @@ void checkLate(OwnRanks &here) {
     here.each([&](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclInt, ncclSum, r.comm, r.stream); });
     here.each([&](Rank &r) { return ncclAllGather(r.input, r.output + 8192, count, ncclInt, r.comm, r.stream); });
     here.synchronize();
-    for (Rank &rank : here.ranks)
+    for (Rank &rank : here.ranks) {
+      const std::vector<int> output = read(rank.output, 8192 + count * static_cast<size_t>(here.size));
       for (size_t i = 0; i < count * static_cast<size_t>(here.size); ++i)
-        if ((i < count && rank.output[i] != here.sumAt(i)) ||
-            rank.output[8192 + i] != valueOf(static_cast<int>(i / count), i % count))
+        if ((i < count && output[i] != here.sumAt(i)) ||
+            output[8192 + i] != valueOf(static_cast<int>(i / count), i % count))
           return wrong("call " + std::to_string(call) + " of rank " + std::to_string(rank.number));
+    }
   }
 }
 
@@ -124,8 +129,9 @@ void checkEnqueued(OwnRanks &here) {
   NCCL(call());
   *hasReturned = 1;
   here.synchronize();
-  for (size_t i = 0; i < 500; ++i)
-    if (rank.output[i] != here.sumAt(i))
+  const std::vector<int> output = read(rank.output, 500);
+  for (size_t i = 0; i < output.size(); ++i)
+    if (output[i] != here.sumAt(i))
       return wrong("a call that returned before its peers called");
 }
 
@@ -256,21 +262,22 @@ void checkEarlyEnd(OwnRanks &here) {
 void checkFloats(OwnRanks &here) {
   constexpr size_t count = 3000;
   auto valueAt = [](int rank, size_t i) { return static_cast<float>(rank + 1) / static_cast<float>(i + 3); };
-  for (Rank &rank : here.ranks)
-    for (size_t i = 0; i < count; ++i) {
-      float value = valueAt(rank.number, i);
-      std::memcpy(rank.input + i, &value, sizeof value), rank.output[i] = -7;
-    }
+  for (Rank &rank : here.ranks) {
+    std::vector<int> input;
+    for (size_t i = 0; i < count; ++i)
+      input.push_back(std::bit_cast<int>(valueAt(rank.number, i)));
+    write(rank.input, input);
+    write(rank.output, std::vector<int>(count, -7));
+  }
   here.each([](Rank &r) { return ncclAllReduce(r.input, r.output, count, ncclFloat, ncclSum, r.comm, r.stream); });
   here.synchronize();
   const bool isForwarded = standInNumCollectives() != 0;
-  for (Rank &rank : here.ranks)
-    for (size_t i = 0; i < count; ++i) {
-      float found, right = valueAt(0, i) + valueAt(1, i);
-      std::memcpy(&found, rank.output + i, sizeof found);
-      if (isForwarded ? rank.output[i] != -7 : found != right)
+  for (Rank &rank : here.ranks) {
+    const std::vector<int> output = read(rank.output, count);
+    for (size_t i = 0; i < count; ++i)
+      if (isForwarded ? output[i] != -7 : std::bit_cast<float>(output[i]) != valueAt(0, i) + valueAt(1, i))
         return wrong("rank " + std::to_string(rank.number) + " has another sum at " + std::to_string(i));
-    }
+  }
 }
 
 constexpr struct {

@@ -16,9 +16,10 @@ ncclResult_t reduce(Rank &rank) {
 
 /// Looks at memory of the device without waiting for the stream: the call must be done.
 void expectSum(const OwnRanks &here, const Rank &rank, const std::string &when) {
-  for (size_t i = 0; i < 500; ++i)
-    if (rank.output[i] != here.sumAt(i))
-      return wrong("rank " + std::to_string(rank.number) + " has " + std::to_string(rank.output[i]) + " at " +
+  const std::vector<int> output = read(rank.output, 500);
+  for (size_t i = 0; i < output.size(); ++i)
+    if (output[i] != here.sumAt(i))
+      return wrong("rank " + std::to_string(rank.number) + " has " + std::to_string(output[i]) + " at " +
                    std::to_string(i) + " " + when);
 }
 
@@ -117,14 +118,15 @@ void checkCaptureInGroup(OwnRanks &here) {
   NCCL(ncclGroupEnd());
   CUDA(cuStreamEndCapture(rank.stream, &graph));
   here.synchronize();
-  if (rank.output[0] != -7 || rank.output[8192] != -7)
+  if (read(rank.output, 1)[0] != -7 || read(rank.output + 8192, 1)[0] != -7)
     wrong("a captured call has run");
   CUDA(cuGraphInstantiate(&executable, graph, 0));
   CUDA(cuGraphLaunch(executable, rank.stream));
   here.synchronize();
   expectSum(here, rank, "after a graph of two calls");
-  for (size_t i = 0; i < static_cast<size_t>(here.size) * 100; ++i)
-    if (rank.output[8192 + i] != valueOf(static_cast<int>(i / 100), i % 100))
+  const std::vector<int> output = read(rank.output + 8192, static_cast<size_t>(here.size) * 100);
+  for (size_t i = 0; i < output.size(); ++i)
+    if (output[i] != valueOf(static_cast<int>(i / 100), i % 100))
       return wrong("an all-gather in a graph of two calls");
   CUDA(cuGraphExecDestroy(executable));
   CUDA(cuGraphDestroy(graph));
