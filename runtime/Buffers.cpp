@@ -81,8 +81,7 @@ Pieces cut(const Call &call, Staging staging) {
 }
 
 /// Reserves one range of the arena for all roles with a size.
-Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLES], SegmentTable &segments,
-                    Arena &arena) {
+Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLES], const ArenaOf &memory) {
   size_t arenaBytes = 0;
   for (size_t sizeBytes : sizes) {
     if (sizeBytes > PTRDIFF_MAX - alignmentBytes || arenaBytes > PTRDIFF_MAX - aligned(sizeBytes))
@@ -91,7 +90,7 @@ Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLE
   }
   if (arenaBytes == 0)
     return {};
-  Result<std::byte *> reserved = arena.reserve(segments, arenaBytes);
+  Result<std::byte *> reserved = memory.arena.reserve(memory.segments, memory.holding, arenaBytes);
   if (!reserved.isOk())
     return reserved.status();
   std::byte *next = *reserved;
@@ -99,7 +98,7 @@ Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLE
     if (sizes[role] == 0)
       continue;
     buffers.local[role] = next;
-    buffers.remote[role] = *segments.locate(next, sizes[role]);
+    buffers.remote[role] = *memory.segments.locate(next, sizes[role]);
     next += aligned(sizes[role]);
   }
   return {};
@@ -120,18 +119,26 @@ template <class Copy> void forEachBlock(const Call &call, const Pieces &pieces, 
 
 } // namespace
 
-Result<std::byte *> Arena::reserve(SegmentTable &segments, size_t sizeBytes) {
+Result<std::byte *> Arena::reserve(SegmentTable &segments, Holding &holding, size_t sizeBytes) {
+  if (Status status = holding.begin(); !status.isOk())
+    return status;
   if (segment && segment->sizeBytes() >= sizeBytes)
     return segment->data();
   constexpr size_t leastBytes = size_t(1) << 16, mostDoubledBytes = size_t(1) << 26;
   size_t grown = sizeBytes <= mostDoubledBytes ? std::bit_ceil(std::max(sizeBytes, leastBytes)) : aligned(sizeBytes);
-  Result<std::unique_ptr<Segment>> created = segments.create(grown);
+  Result<std::unique_ptr<Segment>> created = holding.create(segments, grown);
   if (!created.isOk())
     return created.status();
   if (segment)
     replaced.push_back(std::move(segment));
   segment = std::move(created).value();
   return segment->data();
+}
+
+void Arena::dropReplaced(Holding &holding) {
+  for (std::unique_ptr<Segment> &each : replaced)
+    holding.drop(std::move(each));
+  replaced.clear();
 }
 
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules) {
@@ -148,10 +155,9 @@ Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryR
 
 Status checkPublished(const Call &call) { return call.publishes ? cutPublished(call).status() : Status(); }
 
-Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segments, Arena &arena,
-                             const MemoryRules &rules) {
+Result<Buffers> placeBuffers(const Call &call, Staging least, const ArenaOf &memory, const MemoryRules &rules) {
   Buffers buffers;
-  buffers.wanted = stagingFor(call, segments, rules);
+  buffers.wanted = stagingFor(call, memory.segments, rules);
   buffers.staging = std::max(least, buffers.wanted);
   if (!call.publishes) {
     buffers.pieces = cut(call, buffers.staging);
@@ -189,7 +195,7 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
     else
       buffers.local[role] = wholeBytes ? whole : nullptr;
     if (sizes[role] == 0 && wholeBytes && isShared)
-      buffers.remote[role] = locateForPeers(segments, whole, wholeBytes);
+      buffers.remote[role] = locateForPeers(memory.segments, whole, wholeBytes);
   }
   buffers.mustBypassCaches = call.accessedBytes() > rules.cachedBytes;
   buffers.exceedCaches = buffers.mustBypassCaches;
@@ -197,7 +203,7 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segm
     buffers.exceedCaches = sizes[KOLO_INPUT] + sizes[KOLO_OUTPUT] > rules.cachedBytes;
   if (size_t sharedBytes = sizes[KOLO_SCRATCH] + sizes[KOLO_OUTPUT]; buffers.pieces.count > 0)
     buffers.sharedElementBytes = sharedBytes / static_cast<size_t>(buffers.pieces.count);
-  if (Status status = reserveArena(buffers, sizes, segments, arena); !status.isOk())
+  if (Status status = reserveArena(buffers, sizes, memory); !status.isOk())
     return status;
   return buffers;
 }

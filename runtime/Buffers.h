@@ -4,7 +4,7 @@
 
 #include "Call.h"
 #include "Environment.h"
-#include "memory/Segments.h"
+#include "memory/Holding.h"
 #include "memory/StoreChoice.h"
 
 #include <memory>
@@ -17,10 +17,10 @@ namespace kolo::runtime {
 /// have entered the next call.
 class Arena {
 public:
-  /// Returns at least sizeBytes (> 0) bytes with undefined content. OutOfMemory, SystemError.
-  Result<std::byte *> reserve(SegmentTable &segments, size_t sizeBytes);
+  /// Returns at least sizeBytes (> 0) bytes with undefined content, for this call. OutOfMemory, SystemError.
+  Result<std::byte *> reserve(SegmentTable &segments, Holding &holding, size_t sizeBytes);
   /// Frees replaced segments. The caller calls it once all peers have entered the call.
-  void dropReplaced() { replaced.clear(); }
+  void dropReplaced(Holding &holding);
   /// Gives the current segment to a caller that keeps it longer; may be null.
   std::unique_ptr<Segment> release() { return std::move(segment); }
 
@@ -49,13 +49,14 @@ struct Pieces {
 inline constexpr size_t publishedBytesPerTurn = size_t(512) << 10;
 /// Up to so many ranks publish in slots of a turn, one call after the other. A store to a line that a peer's core still
 /// holds in its own cache takes several times as long as one to a line that it has evicted. So the slots of both turns
-/// are together larger than the second-level cache of most cores. More ranks would fill the last-level cache with them.
+/// are together larger than the second-level cache of most cores. More ranks would fill the last-level cache with them,
+/// and so would more communicators of a rank.
 inline constexpr int mostRanksWithSlots = 4;
-constexpr size_t publishedTurnBytes(int numRanks) {
-  return numRanks <= mostRanksWithSlots ? size_t(2) << 20 : publishedBytesPerTurn;
-}
-constexpr size_t numPublishedSlots(int numRanks, size_t slotBytes) {
-  return numRanks <= mostRanksWithSlots ? publishedTurnBytes(numRanks) / slotBytes : 1;
+inline constexpr size_t mostHoldersWithSlots = 2;
+/// Of the turns that a rank makes; its peers' may have another size.
+constexpr size_t publishedTurnBytes(int numRanks, size_t numOthers) {
+  bool hasSlots = numRanks <= mostRanksWithSlots && numOthers < mostHoldersWithSlots;
+  return hasSlots ? size_t(2) << 20 : publishedBytesPerTurn;
 }
 
 struct Buffers {
@@ -93,9 +94,15 @@ Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryR
 /// Whether the program can publish a call of this size. The same on all ranks. InvalidArgument.
 Status checkPublished(const Call &call);
 
+/// Where a communicator reserves memory for its calls.
+struct ArenaOf {
+  SegmentTable &segments;
+  Arena &arena;
+  Holding &holding;
+};
+
 /// Decides where the buffers are, staged at least as `least` says, and reserves memory for that. OutOfMemory,
 /// SystemError, InvalidArgument (a program cannot publish this call in pieces), BadPlugin.
-Result<Buffers> placeBuffers(const Call &call, Staging least, SegmentTable &segments, Arena &arena,
-                             const MemoryRules &rules);
+Result<Buffers> placeBuffers(const Call &call, Staging least, const ArenaOf &memory, const MemoryRules &rules);
 
 } // namespace kolo::runtime

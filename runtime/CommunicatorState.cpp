@@ -14,7 +14,10 @@ void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
     : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
-      peerSegments(*ranks) {
+      peerSegments(*ranks), holding(
+                                Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,
+                                // Other hosts write without an exchange, and network cards know the pages.
+                                ranks->links() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }) {
   size_t numHere = 0;
   for (int peer = 0; peer < ranks->size(); ++peer)
     numHere += !ranks->isRemote(peer);
@@ -48,6 +51,16 @@ Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
     return error(StatusCode::OutOfMemory, "no memory for {} tiles", numLanes);
   lanes.start(numLanes, ranks->policy());
   return {};
+}
+
+/// Whether no peer can access what this rank holds. Any thread, between two calls.
+bool CommunicatorState::isHeldMemoryQuiet() const {
+  if (ranks->isAborted())
+    return true; // this rank has waited for its peers: see endFailedCall
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    if (ranks->block(peer).finished.load(std::memory_order_acquire) < lastHeld)
+      return false;
+  return true;
 }
 
 Record &CommunicatorState::nextRecord(Operation operation) {

@@ -89,7 +89,7 @@ private:
   Status reservePublished(Buffers &buffers);
   Status reservePackets(Plan &plan);
   void startPackets(Plan &plan);
-  Result<Plan *> agree(const PluginState &plugin, const CallArguments &arguments);
+  Result<Plan *> agree(const PluginState &plugin, const CallArguments &arguments, const Status &refusal = {});
   Status prepare(const PluginState &plugin, const CallArguments &arguments, const Agreed &agreed, Plan &plan);
   bool selectedDifferently(Agreed &agreed) const;
   bool stageDifferently(Agreed &agreed) const;
@@ -99,6 +99,8 @@ private:
   Status resolvePeers(Plan &plan);
   Status runLanes(Plan &plan);
   Status endFailedCall();
+  void endUse();
+  bool isHeldMemoryQuiet() const;
 
   // In Repeat.cpp, and only where there are several hosts:
   bool mayRepeat(const Plan &plan) const;
@@ -115,6 +117,8 @@ private:
   Arena wideBuffers;                  // input and output of averages that are computed in f32
   std::unique_ptr<Segment> published; // published inputs that announcements cannot hold: two turns
   Arena llPackets, ll128Lines;        // packet buffers; a receiver would take any other data there for packets
+  uint64_t lastHeld = 0;              // the exchange of the last call that used what `holding` holds
+  Holding holding;                    // of the memory above
   StoreChoice publishedStores{StoreChoice::ratioOfCopies};
   uint64_t numInvocations = 0; // of all programs so far; equal on all ranks
   uint64_t numPacketRuns = 0;  // runs of programs with packets so far; equal on all ranks

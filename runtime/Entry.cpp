@@ -14,12 +14,27 @@ namespace kolo::runtime {
 Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
   if (ranks->isAborted())
     return ranks->abortedEarlier();
-  return isWidened(arguments.type, arguments.reduction) ? runWide(plugin, arguments) : runAsGiven(plugin, arguments);
+  Status status =
+      isWidened(arguments.type, arguments.reduction) ? runWide(plugin, arguments) : runAsGiven(plugin, arguments);
+  endUse();
+  return status;
+}
+
+/// This rank accesses no memory of its peers any more, and needs none of its own.
+void CommunicatorState::endUse() {
+  ranks->block(ranks->rank()).finished.store(exchange.number(), std::memory_order_release);
+  if (!holding.hasBegun())
+    return;
+  lastHeld = exchange.number();
+  holding.end();
 }
 
 Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArguments &arguments) {
   const bool isRepeat = isRepeated(plugin, arguments);
   Plan *plan = isRepeat ? steady : plans.find(plugin, arguments, *segments, rules);
+  // Without room for its memory the call is refused like a new one that cannot have it.
+  if (plan && plan->usesHeld && !holding.begin().isOk()) [[unlikely]]
+    plan = nullptr;
   bool isAgreed = isRepeat && exchange.maySkip();
   if (isAgreed) {
     exchange.skip();
@@ -40,10 +55,8 @@ Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArgume
     if (!agreed.isOk())
       return agreed.status();
     plan = *agreed;
-    arena.dropReplaced();
-    wideBuffers.dropReplaced();
-    llPackets.dropReplaced();
-    ll128Lines.dropReplaced();
+    for (Arena *each : {&arena, &wideBuffers, &llPackets, &ll128Lines})
+      each->dropReplaced(holding);
     if (plan->call.publishes)
       if (Status status = meetAgain(*plan, 0); !status.isOk())
         return status;
@@ -75,12 +88,13 @@ Status CommunicatorState::meetAgain(Plan &plan, int64_t piece) {
 }
 
 /// The way of a new call: every rank resolves it and announces a record.
-Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArguments &arguments) {
+Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArguments &arguments,
+                                        const Status &refusal) {
   Plan *plan = nullptr;
   Agreed agreed;
   for (bool isAgreed = false; !isAgreed;) {
     // The record carries every failure to the peers, who would otherwise wait for this rank until the timeout.
-    Status own = guarded([&] {
+    Status own = !refusal.isOk() ? refusal : guarded([&] {
       if (!plan)
         plan = &plans.replace(plugin, arguments);
       return prepare(plugin, arguments, agreed, *plan);
@@ -154,7 +168,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
     set = std::move(made);
   }
   plan.semaphores = set.get();
-  Result<Buffers> placed = placeBuffers(plan.call, agreed.staging, *segments, arena, rules);
+  Result<Buffers> placed = placeBuffers(plan.call, agreed.staging, {*segments, arena, holding}, rules);
   if (!placed.isOk())
     return placed.status();
   plan.buffers = *placed;
@@ -169,12 +183,16 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
       return status;
   // After all changes of the table for this call, and before the record takes the ids of freed segments.
   plan.generation = segments->generation();
+  plan.usesHeld = holding.hasBegun();
   return {};
 }
 
 Status CommunicatorState::reservePublished(Buffers &buffers) {
+  if (Status status = holding.begin(); !status.isOk())
+    return status;
   if (!published) {
-    Result<std::unique_ptr<Segment>> created = segments->create(2 * publishedTurnBytes(ranks->size()));
+    Result<std::unique_ptr<Segment>> created =
+        holding.create(*segments, 2 * publishedTurnBytes(ranks->size(), holding.numOthers()));
     if (!created.isOk())
       return created.status();
     published = std::move(created).value();
@@ -190,7 +208,8 @@ Status CommunicatorState::reservePackets(Plan &plan) {
   auto sizeBytes = 2 * static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count));
   if (sizeBytes == 0)
     return {};
-  Result<std::byte *> reserved = (plan.call.info->usesLL128 ? ll128Lines : llPackets).reserve(*segments, sizeBytes);
+  Result<std::byte *> reserved =
+      (plan.call.info->usesLL128 ? ll128Lines : llPackets).reserve(*segments, holding, sizeBytes);
   if (!reserved.isOk())
     return reserved.status();
   plan.buffers.local[KOLO_PACKETS] = *reserved;
@@ -242,6 +261,7 @@ Status CommunicatorState::enter(Plan &plan) {
 
 Status CommunicatorState::resolvePeers(Plan &plan) {
   std::vector<Cell *> cells;
+  plan.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
   for (size_t turn : {0u, 1u}) {
     plan.published[turn].clear();
     plan.packets[turn].clear();
@@ -264,9 +284,12 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
       plan.peerBuffers[role][static_cast<size_t>(peer)] = *address;
       plan.peerLocations[role][static_cast<size_t>(peer)] = record.buffers[role];
     }
+    const size_t turnBytes = record.buffers[KOLO_PUBLISHED].sizeBytes / 2;
+    if (plan.buffers.publishesMuch)
+      plan.numPublishedSlots = std::min(plan.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
     for (size_t turn : {0u, 1u}) {
       auto *aside = static_cast<std::byte *>(plan.peerBuffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
-      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * publishedTurnBytes(ranks->size())
+      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * turnBytes
                                                                 : exchange.published(peer, turn));
       auto *packetMemory = static_cast<std::byte *>(plan.peerBuffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
       plan.packets[turn].push_back(packetMemory + turn * packetBytes);

@@ -11,6 +11,7 @@ namespace kolo::runtime {
 namespace {
 
 constexpr const char *waitNames[] = {"auto", "spin", "yield", "sleep"};
+constexpr int mostMemoryMiB = 1 << 20;
 constexpr const char *memoryNames[] = {"auto", "attach", "staged"};
 
 template <class Enum, size_t N>
@@ -54,6 +55,13 @@ Result<Settings> readSettings(const CommunicatorOptions &options) {
     if (!value)
       return error(StatusCode::InvalidArgument, "KOLO_TIMEOUT_MS='{}' is not a positive number of milliseconds", text);
     settings.timeoutMs = *value;
+  }
+  if (const char *text = variable("KOLO_MEMORY_MIB")) {
+    std::optional<int> value = parseInt(text, 1, mostMemoryMiB);
+    if (!value)
+      return error(StatusCode::InvalidArgument, "KOLO_MEMORY_MIB='{}' is not a number of MiB from 1 to {}", text,
+                   mostMemoryMiB);
+    settings.memoryMiB = *value;
   }
   if (Status status = readChoice("KOLO_WAIT", waitNames, "auto, spin, yield, sleep", settings.wait); !status.isOk())
     return status;

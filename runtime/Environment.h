@@ -22,6 +22,7 @@ struct Settings {
   int lanes = 1;
   WaitMode wait = WaitMode::Auto;
   OrdinaryMemory ordinaryMemory = OrdinaryMemory::Auto;
+  int memoryMiB = 16; // that the communicators of a rank may hold together: see Holding.h
   std::function<void()> progress;
   bool countsTraffic = false;
   std::string tag;

@@ -98,7 +98,7 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
   const std::vector<void *> *now = &plan.published[exchange.nextTurn()];
   size_t slot = 0;
   if (buffers.publishesMuch)
-    slot = exchange.nextSlot() % numPublishedSlots(ranks->size(), buffers.publishedSlotBytes);
+    slot = exchange.nextSlot() % plan.numPublishedSlots;
   if (slot != 0) {
     std::transform(now->begin(), now->end(), plan.publishedNow.begin(),
                    [&](void *first) { return static_cast<std::byte *>(first) + slot * buffers.publishedSlotBytes; });

@@ -30,10 +30,12 @@ struct Plan {
   std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> published[2], packets[2]; // by turn and rank
   std::vector<void *> publishedNow;             // by rank: where the running piece is published
+  size_t numPublishedSlots = 1;                 // of each turn, on all ranks
   // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
   int64_t pieceOffsetBytes = 0;
   std::vector<void *> peerPieces[2];
   std::vector<Lane> lanes;
+  bool usesHeld = false;                               // memory of the communicator's holding
   StoreChoice inputStores{StoreChoice::ratioOfCopies}; // to the staged input
   StoreChoice runStores{StoreChoice::ratioOfRuns, 16}; // of the generated code to memory of the runtime
 

@@ -71,7 +71,9 @@ Status CommunicatorState::runWide(const PluginState &plugin, const CallArguments
     return runAsGiven(plugin, arguments);
   size_t outputBegin = (planned->inputBytes + cacheLineBytes - 1) / cacheLineBytes * cacheLineBytes;
   Result<std::byte *> reserved =
-      guarded([&] { return wideBuffers.reserve(*segments, outputBegin + planned->outputBytes); });
+      guarded([&] { return wideBuffers.reserve(*segments, holding, outputBegin + planned->outputBytes); });
+  if (!reserved.isOk() && !ranks->links())
+    return agree(plugin, arguments, reserved.status()).status();
   if (!reserved.isOk()) { // the peers may be in the call already
     (void)ranks->abort(
         rankError(reserved.status().code(), ranks->rank(), "average in f32: {}", reserved.status().message()));

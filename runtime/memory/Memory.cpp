@@ -127,10 +127,15 @@ void Memory::closeDescriptor() {
   descriptor = -1;
 }
 
+void Memory::giveBack() const { (void)madvise(base, size, isShared ? MADV_REMOVE : MADV_DONTNEED); }
+
+Status Memory::takeAgain() const { return checkAvailable(size, size); }
+
 void Memory::swap(Memory &other) noexcept {
   std::swap(base, other.base);
   std::swap(size, other.size);
   std::swap(descriptor, other.descriptor);
+  std::swap(isShared, other.isShared);
 }
 
 Status Memory::map(size_t sizeBytes, int flags, int mappedFd) {
@@ -151,6 +156,7 @@ Status Memory::map(size_t sizeBytes, int flags, int mappedFd) {
   }
   base = static_cast<std::byte *>(address);
   size = sizeBytes;
+  isShared = mappedFd >= 0;
   if (isLarge)
     (void)madvise(base, size, MADV_HUGEPAGE); // only advice
   return {};

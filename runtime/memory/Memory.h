@@ -42,6 +42,11 @@ public:
   /// Afterwards no other process can open it any more. Those that have, keep it.
   void closeDescriptor();
 
+  /// Gives the pages back to the kernel. All mappings stay, and whoever touches a page gets a new one of zeros.
+  void giveBack() const;
+  /// Whether there is memory for all pages, which may have been given back. OutOfMemory.
+  Status takeAgain() const;
+
 private:
   static Result<Memory> mapShared(size_t sizeBytes);
   void swap(Memory &other) noexcept;
@@ -50,6 +55,7 @@ private:
   std::byte *base = nullptr;
   size_t size = 0;
   int descriptor = -1;
+  bool isShared = false;
 };
 
 } // namespace kolo::runtime

@@ -31,6 +31,9 @@ public:
   /// Other communicators may adopt the memory later. Without this, its descriptor is closed when all peers have mapped
   /// it, so communicators hold none while they only repeat calls.
   void keepDescriptor() { keepsDescriptor = true; }
+  /// See Memory.
+  void giveBack() const { memory->giveBack(); }
+  Status takeAgain() const { return memory->takeAgain(); }
 
 private:
   friend class SegmentTable;

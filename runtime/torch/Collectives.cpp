@@ -82,18 +82,20 @@ WorkPointer Group::broadcast(Tensors &tensors, const c10d::BroadcastOptions &opt
   const at::Tensor &tensor = only(tensors, "broadcast");
   checkRoot(options.rootRank, "broadcast");
   Choice choice = chooseMove(CollectiveKind::Broadcast, tensor, 1, static_cast<int>(options.rootRank));
+  GlooCall instead = onGloo(&Base::broadcast, tensors, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, tensors, onGloo(&Base::broadcast, tensors, options));
-  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
+    return forward(label, choice.reason, tensors, std::move(instead));
+  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors, std::move(instead));
 }
 
 WorkPointer Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
   const Label label = {c10d::OpType::ALLREDUCE, "kolo:all_reduce", isAsync(options)};
   const at::Tensor &tensor = only(tensors, "all_reduce");
   Choice choice = chooseReduction(CollectiveKind::AllReduce, tensor, options.reduceOp, 1);
+  GlooCall instead = onGloo(&Base::allreduce, tensors, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, tensors, onGloo(&Base::allreduce, tensors, options));
-  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
+    return forward(label, choice.reason, tensors, std::move(instead));
+  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors, std::move(instead));
 }
 
 WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
@@ -107,9 +109,11 @@ WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCo
     if (!choice.plugin || !areAlike(tensors, tensor))
       return forward(label, choice.plugin ? "several types" : choice.reason, tensors,
                      onGloo(&Base::allreduce_coalesced, tensors, options));
-    parts.push_back(Part{choice, {}, Blocks({tensor}), true});
+    // Those before it may be reduced already, so Gloo gets this tensor alone.
+    const c10d::AllreduceOptions &alone = options;
+    parts.push_back(Part{choice, {}, Blocks({tensor}), true, onGloo(&Base::allreduce, Tensors{tensor}, alone)});
   }
-  return submit(label, std::move(parts), tensors, tensors);
+  return submit(label, std::move(parts), tensors, tensors, {});
 }
 
 WorkPointer Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
@@ -118,9 +122,10 @@ WorkPointer Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) 
   checkRoot(options.rootRank, "reduce");
   Choice choice =
       chooseReduction(CollectiveKind::Reduce, tensor, options.reduceOp, 1, static_cast<int>(options.rootRank));
+  GlooCall instead = onGloo(&Base::reduce, tensors, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, tensors, onGloo(&Base::reduce, tensors, options));
-  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors);
+    return forward(label, choice.reason, tensors, std::move(instead));
+  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors, std::move(instead));
 }
 
 WorkPointer Group::allgather(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
@@ -129,18 +134,20 @@ WorkPointer Group::allgather(TensorLists &outputs, Tensors &inputs, const c10d::
   const Tensors &output = only(outputs, "all_gather");
   checkList(output, input, "all_gather");
   Choice choice = chooseMove(CollectiveKind::AllGather, input, 1);
+  GlooCall instead = onGloo(&Base::allgather, outputs, inputs, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, flat(outputs), onGloo(&Base::allgather, outputs, inputs, options));
-  return submit(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output);
+    return forward(label, choice.reason, flat(outputs), std::move(instead));
+  return submit(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output, std::move(instead));
 }
 
 WorkPointer Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
   const Label label = {c10d::OpType::_ALLGATHER_BASE, "kolo:_all_gather_base", isAsync(options)};
   checkBlocks(output, input, getSize(), "all_gather_into_tensor");
   Choice choice = chooseMove(CollectiveKind::AllGather, input, 1);
+  GlooCall instead = onGloo(&Base::_allgather_base, output, input, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, {output}, onGloo(&Base::_allgather_base, output, input, options));
-  return submit(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output});
+    return forward(label, choice.reason, {output}, std::move(instead));
+  return submit(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output}, std::move(instead));
 }
 
 /// outputs: by rank, then by input.
@@ -149,6 +156,7 @@ WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, co
   constexpr const char *what = "all_gather_coalesced";
   if (outputs.size() != static_cast<size_t>(getSize()) || inputs.empty())
     refuse(what, "needs " + std::to_string(getSize()) + " lists of tensors, and inputs");
+  GlooCall instead = onGloo(&Base::allgather_coalesced, outputs, inputs, options);
   Choice choice;
   Parts parts;
   Tensors written;
@@ -162,11 +170,11 @@ WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, co
     checkList(output, inputs[index], what);
     choice = chooseMove(CollectiveKind::AllGather, inputs[index], 1);
     if (!choice.plugin)
-      return forward(label, choice.reason, flat(outputs), onGloo(&Base::allgather_coalesced, outputs, inputs, options));
+      return forward(label, choice.reason, flat(outputs), std::move(instead));
     written.insert(written.end(), output.begin(), output.end());
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks(std::move(output))});
   }
-  return submit(label, std::move(parts), inputs, std::move(written));
+  return submit(label, std::move(parts), inputs, std::move(written), std::move(instead));
 }
 
 WorkPointer Group::gather(TensorLists &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
@@ -179,10 +187,11 @@ WorkPointer Group::gather(TensorLists &outputs, Tensors &inputs, const c10d::Gat
   else if (!outputs.empty())
     refuse("gather", "only the root takes outputs");
   Choice choice = chooseMove(CollectiveKind::Gather, input, 1, static_cast<int>(options.rootRank));
+  GlooCall instead = onGloo(&Base::gather, outputs, inputs, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, flat(outputs), onGloo(&Base::gather, outputs, inputs, options));
+    return forward(label, choice.reason, flat(outputs), std::move(instead));
   Tensors output = isRoot ? outputs.front() : Tensors();
-  return submit(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output);
+  return submit(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output, std::move(instead));
 }
 
 WorkPointer Group::scatter(Tensors &outputs, TensorLists &inputs, const c10d::ScatterOptions &options) {
@@ -195,10 +204,11 @@ WorkPointer Group::scatter(Tensors &outputs, TensorLists &inputs, const c10d::Sc
   else if (!inputs.empty())
     refuse("scatter", "only the root takes inputs");
   Choice choice = chooseMove(CollectiveKind::Scatter, output, 1, static_cast<int>(options.rootRank));
+  GlooCall instead = onGloo(&Base::scatter, outputs, inputs, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, outputs, onGloo(&Base::scatter, outputs, inputs, options));
+    return forward(label, choice.reason, outputs, std::move(instead));
   Tensors input = isRoot ? inputs.front() : Tensors();
-  return submit(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs);
+  return submit(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs, std::move(instead));
 }
 
 WorkPointer Group::reduce_scatter(Tensors &outputs, TensorLists &inputs, const c10d::ReduceScatterOptions &options) {
@@ -207,9 +217,10 @@ WorkPointer Group::reduce_scatter(Tensors &outputs, TensorLists &inputs, const c
   const Tensors &input = only(inputs, "reduce_scatter");
   checkList(input, output, "reduce_scatter");
   Choice choice = chooseReduction(CollectiveKind::ReduceScatter, output, options.reduceOp, 1);
+  GlooCall instead = onGloo(&Base::reduce_scatter, outputs, inputs, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, outputs, onGloo(&Base::reduce_scatter, outputs, inputs, options));
-  return submit(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs);
+    return forward(label, choice.reason, outputs, std::move(instead));
+  return submit(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs, std::move(instead));
 }
 
 WorkPointer Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
@@ -217,9 +228,10 @@ WorkPointer Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
   const Label label = {c10d::OpType::_REDUCE_SCATTER_BASE, "kolo:_reduce_scatter_base", isAsync(options)};
   checkBlocks(input, output, getSize(), "reduce_scatter_tensor");
   Choice choice = chooseReduction(CollectiveKind::ReduceScatter, output, options.reduceOp, 1);
+  GlooCall instead = onGloo(&Base::_reduce_scatter_base, output, input, options);
   if (!choice.plugin)
-    return forward(label, choice.reason, {output}, onGloo(&Base::_reduce_scatter_base, output, input, options));
-  return submit(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output});
+    return forward(label, choice.reason, {output}, std::move(instead));
+  return submit(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output}, std::move(instead));
 }
 
 WorkPointer Group::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
@@ -295,17 +307,17 @@ WorkPointer Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &in
   constexpr const char *what = "all_gather_into_tensor_coalesced";
   if (outputs.size() != inputs.size() || inputs.empty())
     refuse(what, "needs as many outputs as inputs, and at least one");
+  GlooCall instead = onGloo(&Base::allgather_into_tensor_coalesced, outputs, inputs, options);
   Choice choice;
   Parts parts;
   for (size_t index = 0; index < inputs.size(); ++index) {
     checkBlocks(outputs[index], inputs[index], getSize(), what);
     choice = chooseMove(CollectiveKind::AllGather, inputs[index], 1);
     if (!choice.plugin)
-      return forward(label, choice.reason, outputs,
-                     onGloo(&Base::allgather_into_tensor_coalesced, outputs, inputs, options));
+      return forward(label, choice.reason, outputs, std::move(instead));
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks({outputs[index]})});
   }
-  return submit(label, std::move(parts), inputs, outputs);
+  return submit(label, std::move(parts), inputs, outputs, std::move(instead));
 }
 
 WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
@@ -314,17 +326,17 @@ WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &in
   constexpr const char *what = "reduce_scatter_tensor_coalesced";
   if (outputs.size() != inputs.size() || inputs.empty())
     refuse(what, "needs as many outputs as inputs, and at least one");
+  GlooCall instead = onGloo(&Base::reduce_scatter_tensor_coalesced, outputs, inputs, options);
   Choice choice;
   Parts parts;
   for (size_t index = 0; index < inputs.size(); ++index) {
     checkBlocks(inputs[index], outputs[index], getSize(), what);
     choice = chooseReduction(CollectiveKind::ReduceScatter, outputs[index], options.reduceOp, 1);
     if (!choice.plugin)
-      return forward(label, choice.reason, outputs,
-                     onGloo(&Base::reduce_scatter_tensor_coalesced, outputs, inputs, options));
+      return forward(label, choice.reason, outputs, std::move(instead));
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks({outputs[index]})});
   }
-  return submit(label, std::move(parts), inputs, outputs);
+  return submit(label, std::move(parts), inputs, outputs, std::move(instead));
 }
 #endif
 

@@ -70,17 +70,23 @@ private:
   int round = 0;
 };
 
-Status comparePlugins(StoreExchange &exchange, int size) {
-  uint64_t own = door().identity();
-  std::vector<uint64_t> all(static_cast<size_t>(size));
+/// What ranks tell each other before they join.
+struct JoinFacts {
+  uint64_t plugins = 0, host = 0;
+};
+
+Status comparePlugins(StoreExchange &exchange, std::vector<JoinFacts> &all) {
+  JoinFacts own{door().identity()};
+  if (runtime::Result<uint64_t> host = runtime::hostNumber(); host.isOk())
+    own.host = *host; // else Communicator::create says why
   if (Status status = exchange(&own, sizeof(own), all.data()); !status.isOk())
     return status;
-  for (int peer = 1; peer < size; ++peer)
-    if (all[static_cast<size_t>(peer)] != all[0])
+  for (size_t peer = 1; peer < all.size(); ++peer)
+    if (all[peer].plugins != all[0].plugins)
       return Status(StatusCode::Mismatch,
                     "rank " + std::to_string(peer) +
                         " has other plugins than rank 0: KOLO_PLUGIN_PATH must name the same ones on all ranks",
-                    peer);
+                    static_cast<int>(peer));
   return {};
 }
 
@@ -101,7 +107,8 @@ std::optional<Reduction> reductionOf(const c10d::ReduceOp &op) {
   }
 }
 
-constexpr const char *noProgram = "no program", *notPlain = "sparse or not on the host", *otherType = "type";
+constexpr const char *noMemory = "no memory or descriptors for Kolo", *noProgram = "no program",
+                     *notPlain = "sparse or not on the host", *otherType = "type";
 constexpr size_t maxChoices = 4096;
 constexpr Shape agreementShape = {CollectiveKind::AllReduce, DataType::I64, Reduction::Max, 2};
 
@@ -117,18 +124,21 @@ const char *whyNotMoved(const at::Tensor &tensor) {
 c10::intrusive_ptr<Base> Group::create(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                                        std::chrono::milliseconds timeout, c10::intrusive_ptr<Base> gloo) {
   StoreExchange exchange(store, rank, size, timeout);
-  if (Status status = comparePlugins(exchange, size); !status.isOk())
+  std::vector<JoinFacts> facts(static_cast<size_t>(size));
+  if (Status status = comparePlugins(exchange, facts); !status.isOk())
     throw failure(status);
+  const bool areOnOneHost =
+      std::all_of(facts.begin(), facts.end(), [&](const JoinFacts &each) { return each.host == facts.front().host; });
   runtime::CommunicatorOptions options;
   options.timeoutMs = static_cast<int>(std::clamp<int64_t>(timeout.count(), 1, std::numeric_limits<int>::max()));
   runtime::Result<Communicator> joined = Communicator::create(rank, size, std::ref(exchange), options);
   if (!joined.isOk())
     throw failure(joined.status());
-  return c10::make_intrusive<Group>(rank, size, std::move(joined).value(), std::move(gloo));
+  return c10::make_intrusive<Group>(rank, size, std::move(joined).value(), areOnOneHost, std::move(gloo));
 }
 
-Group::Group(int rank, int size, Communicator joined, c10::intrusive_ptr<Base> glooGroup)
-    : Base(rank, size), gloo(std::move(glooGroup)) {
+Group::Group(int rank, int size, Communicator joined, bool areOnOneHost, c10::intrusive_ptr<Base> glooGroup)
+    : Base(rank, size), gloo(std::move(glooGroup)), isOnOneHost(areOnOneHost) {
   for (const runtime::Mesh &mesh : joined.meshes())
     arguments.push_back({{}, mesh});
   queue.emplace(std::move(joined));
@@ -229,20 +239,40 @@ WorkPointer Group::enqueue(const Label &label, const Tensors &inputs, Tensors ou
   return work;
 }
 
-WorkPointer Group::submit(const Label &label, Parts parts, const Tensors &inputs, Tensors outputs) {
-  int64_t numBytes = 0;
-  for (const Part &part : parts)
-    numBytes += part.choice.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.choice.shape.type));
+WorkPointer Group::submit(const Label &label, Parts parts, const Tensors &inputs, Tensors outputs, GlooCall instead) {
   for (const at::Tensor &output : outputs)
     checkWritable(output, label.title);
-  door().countCarried(numBytes);
   return enqueue(label, inputs, std::move(outputs),
-                 [this, parts = std::move(parts)](Communicator &communicator, Work &) mutable {
-                   for (Part &part : parts)
-                     if (Status status = runPart(communicator, part); !status.isOk())
-                       return status;
-                   return Status();
+                 [this, parts = std::move(parts), instead = std::move(instead),
+                  held = holdForwarded()](Communicator &communicator, Work &work) mutable {
+                   return runParts(communicator, parts, instead, work);
                  });
+}
+
+/// On one host all ranks see this, and before any of them has begun the part. So Gloo takes it.
+bool Group::lacksMemory(const Status &status) const { return status.code() == StatusCode::OutOfMemory && isOnOneHost; }
+
+Status Group::runParts(Communicator &communicator, Parts &parts, const GlooCall &instead, Work &work) {
+  int64_t carriedBytes = 0;
+  bool isForwarded = false;
+  for (Part &part : parts) {
+    Status status = runPart(communicator, part);
+    if (lacksMemory(status)) {
+      isForwarded = true;
+      runOnGloo(part.instead ? part.instead : instead, work);
+      if (part.instead)
+        continue;
+      break;
+    }
+    if (!status.isOk())
+      return status;
+    carriedBytes += part.choice.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.choice.shape.type));
+  }
+  if (isForwarded)
+    door().countForwarded(noMemory);
+  else
+    door().countCarried(carriedBytes);
+  return Status();
 }
 
 /// Whether all ranks have the same count, which no rank passes as a negative one.
@@ -307,21 +337,23 @@ WorkPointer Group::exchangeBlocks(const Label &label, const Exchange &exchange, 
     return forward(label, noProgram, exchange.outputs, viaGloo);
   MovedType type = *movedType(like.scalar_type());
   int64_t evenSize = exchange.evenSize();
-  Part part{{}, Blocks(exchange.inputs), Blocks(exchange.outputs)};
+  Parts parts = {Part{{}, Blocks(exchange.inputs), Blocks(exchange.outputs)}};
+  Part &part = parts.front();
   if (evenSize >= 0)
     part.choice = find({CollectiveKind::AllToAll, type.type, Reduction::Sum, evenSize * type.perElement});
-  auto call = [this, part, evenSize, viaGloo, held = holdForwarded()](Communicator &communicator, Work &work) mutable {
+  auto call = [this, parts, evenSize, viaGloo, held = holdForwarded()](Communicator &communicator, Work &work) mutable {
     bool isAgreed = false;
     Status status = agreeOnCount(communicator, evenSize, isAgreed);
-    if (!status.isOk())
+    const char *reason = isAgreed ? noProgram : "uneven sizes";
+    if (status.isOk() && isAgreed && parts.front().choice.plugin)
+      return runParts(communicator, parts, viaGloo, work);
+    if (lacksMemory(status))
+      reason = noMemory;
+    else if (!status.isOk())
       return status;
-    if (isAgreed && part.choice.plugin) {
-      door().countCarried(part.choice.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.choice.shape.type)));
-      return runPart(communicator, part);
-    }
-    door().countForwarded(isAgreed ? noProgram : "uneven sizes");
+    door().countForwarded(reason);
     runOnGloo(viaGloo, work);
-    return status;
+    return Status();
   };
   return enqueue(label, exchange.inputs, exchange.outputs, std::move(call));
 }

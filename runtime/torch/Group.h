@@ -50,7 +50,8 @@ public:
   /// Joins the ranks through the store. Blocking. Throws std::runtime_error.
   static c10::intrusive_ptr<Base> create(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                                          std::chrono::milliseconds timeout, c10::intrusive_ptr<Base> gloo);
-  Group(int rank, int size, runtime::Communicator joined, c10::intrusive_ptr<Base> gloo);
+  /// `areOnOneHost`: all ranks are.
+  Group(int rank, int size, runtime::Communicator joined, bool areOnOneHost, c10::intrusive_ptr<Base> gloo);
   ~Group() override;
 
   const std::string getBackendName() const override { return "kolo"; }
@@ -96,6 +97,7 @@ private:
     Choice choice;
     Blocks input, output;
     bool isInPlace = false; // `output` is both
+    GlooCall instead = {};  // of this part alone; empty: the whole call goes to Gloo
   };
   using Parts = std::vector<Part>;
   /// As the queue's, with what torch waits for.
@@ -107,7 +109,7 @@ private:
                          int64_t numBlocks, int root = 0);
   Choice choose(const Shape &shape) const;
   Choice find(Shape shape);
-  WorkPointer submit(const Label &label, Parts parts, const Tensors &inputs, Tensors outputs);
+  WorkPointer submit(const Label &label, Parts parts, const Tensors &inputs, Tensors outputs, GlooCall instead);
   WorkPointer enqueue(const Label &label, const Tensors &inputs, Tensors outputs, Call call);
   runtime::Status runChoice(runtime::Communicator &communicator, const Choice &choice, const void *input, void *output);
   runtime::Status runPart(runtime::Communicator &communicator, Part &part);
@@ -117,12 +119,15 @@ private:
                              GlooCall asIs);
   runtime::Status agreeOnCount(runtime::Communicator &communicator, int64_t count, bool &isAgreed);
   void countForwarded(const char *reason);
+  runtime::Status runParts(runtime::Communicator &communicator, Parts &parts, const GlooCall &instead, Work &work);
+  bool lacksMemory(const runtime::Status &status) const;
   void runOnGloo(const GlooCall &call, Work &work);
   std::shared_ptr<void> holdForwarded();
   void checkRoot(int64_t root, const char *what) const;
   void checkList(const Tensors &list, const at::Tensor &like, const char *what) const;
 
   c10::intrusive_ptr<Base> gloo;
+  bool isOnOneHost;
   Choice agreement; // the all-reduce by which ranks agree on a count; may have no plugin
   std::unordered_map<Shape, Choice, ShapeHash> choices;
   uint64_t sequence = 0;

@@ -36,6 +36,9 @@ public:
 
   explicit Exchange(Peers &owner) : peers(owner) {}
 
+  /// The number of the last exchange; the same on all ranks.
+  uint64_t number() const { return sequence; }
+
   /// The turn of the next exchange. A rank publishes its input in its memory of this turn before it calls `propose`.
   /// When `propose` returns with an agreement, all ranks may read that memory until their next exchange. This holds
   /// for memory inside and outside of the announcement.

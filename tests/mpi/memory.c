@@ -164,6 +164,40 @@ static void many(void) {
     MPI_Comm_free(&comms[i]);
 }
 
+/* Communicators in turn, one with fewer ranks among them, with calls that need memory of the door. What all hold together
+ * is bounded, and results stay right. */
+static void bounded(void) {
+  enum { number = 64, count = 40000, rounds = 4 };
+  static MPI_Comm comms[number];
+  static double in[count], out[count];
+  size_t before = 0;
+  for (int i = 0; i < number; ++i) {
+    int color = i % 3 == 2 && size > 2 ? rank / 2 : 0;
+    MPI_Comm_split(MPI_COMM_WORLD, color, rank, &comms[i]);
+  }
+  for (int round = 0; round < rounds; ++round)
+    for (int i = 0; i < number; ++i) {
+      int ranks = 0, first = rank;
+      MPI_Comm_size(comms[i], &ranks);
+      MPI_Bcast(&first, 1, MPI_INT, 0, comms[i]);
+      for (int time = 0; time < 4; ++time) {
+        int sumOfRanks = ranks * first + ranks * (ranks - 1) / 2, some = time % 2 ? count : count / 8;
+        for (int j = 0; j < some; ++j)
+          in[j] = rank + (i + j) % 1000;
+        MPI_Allreduce(in, out, some, MPI_DOUBLE, MPI_SUM, comms[i]);
+        for (int j = 0; j < some; ++j)
+          check(out[j] == sumOfRanks + (double)ranks * ((i + j) % 1000), "all-reduce");
+        MPI_Bcast(in, some, MPI_DOUBLE, ranks - 1, comms[i]);
+        check(in[1] == first + ranks - 1 + (i + 1) % 1000, "broadcast");
+      }
+      if (round == 0 && i == 0)
+        before = residentBytes();
+    }
+  printf("rank %d: %zu KiB more for %d communicators\n", rank, (residentBytes() - before) / 1024, number - 1);
+  for (int i = 0; i < number; ++i)
+    MPI_Comm_free(&comms[i]);
+}
+
 /* Nanoseconds of an allocation and of its end, through the door and of MPI: the least of many, in turns. */
 static void speed(void) {
   for (size_t bytes = 16384; bytes <= 256u << 20; bytes *= 4) {
@@ -188,6 +222,6 @@ static void speed(void) {
 
 int main(int argc, char **argv) {
   const struct Case cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window},
-                               {"speed", speed},   {"limits", limits}, {"many", many}};
+                               {"speed", speed},   {"limits", limits}, {"many", many},     {"bounded", bounded}};
   return runCase(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

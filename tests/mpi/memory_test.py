@@ -71,6 +71,14 @@ class Memory(MpiTest):
             self.assertEqual(len(more), ranks, output)
             self.assertLessEqual(max(map(int, more)), 4, output)
 
+    def test_communicators_hold_a_bounded_amount_together(self):
+        for ranks in (2, 4)[:most]:
+            output = self.expectCarried(64 * 4 * 9 - 64 * 3, ranks, self.program, "bounded")
+            more = re.findall(r"(-?\d+) KiB more for 63", output)
+            self.assertEqual(len(more), ranks, output)
+            print(f"{self.id()}: {max(map(int, more))} KiB on {ranks} ranks")
+            self.assertLessEqual(max(map(int, more)), ranks * 16 * 1024, output)  # with what peers share
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -69,6 +69,12 @@ TEST(Options, BadVariablesAreNamed) {
     EXPECT_EQ(expectStatus(Communicator::createThreads(1).status(), StatusCode::InvalidArgument, {"KOLO_TIMEOUT_MS"}),
               "");
   }
+  for (const char *value : {"0", "16M", "2000000"}) {
+    ScopedVariable variable("KOLO_MEMORY_MIB", value);
+    EXPECT_EQ(expectStatus(Communicator::createThreads(1).status(), StatusCode::InvalidArgument,
+                           {"KOLO_MEMORY_MIB", value, "from 1 to 1048576"}),
+              "");
+  }
   for (const char *name : {"KOLO_WAIT", "KOLO_ORDINARY_MEMORY"}) {
     ScopedVariable variable(name, "quickly");
     EXPECT_EQ(expectStatus(Communicator::createThreads(1).status(), StatusCode::InvalidArgument, {name, "quickly"}),

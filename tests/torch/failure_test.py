@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 from datetime import timedelta
 
 from ranks import dist, kolo_torch, run, start, torch, wait
@@ -122,6 +123,42 @@ def a_child_ends(rank, size):
     assert tensor.item() == size * size
 
 
+def shared_bytes():
+    """Of this process: its own and what it maps of its peers."""
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssShmem:"))
+
+
+def many_groups(rank, size):
+    """In turn: each takes memory for its calls, and together they hold a bounded amount."""
+    groups = [dist.new_group(list(range(size))) for _ in range(60)]
+    for number in range(120):
+        tensor = torch.arange(40000.) + rank
+        dist.all_reduce(tensor, group=groups[number * 7 % 60])
+        assert torch.equal(tensor, torch.arange(40000.) * size + size * (size - 1) // 2), number
+    assert 0 < shared_bytes() < size * (16 << 20), shared_bytes()
+    assert kolo_torch.statistics().count("0 forwarded"), kolo_torch.statistics()
+
+
+def groups_at_a_limit(rank, size):
+    """At the same time: Gloo takes the calls for which there is no memory, in one order on all ranks."""
+    groups = [dist.new_group(list(range(size))) for _ in range(8)]
+    for number in range(12):
+        tensors = [[torch.arange(60000.) + rank + each for _ in range(3)] for each in range(8)]
+        flags = [torch.tensor([1 << rank]).int() for _ in range(8)]
+        works = []
+        for group, own, flag in zip(groups, tensors, flags):
+            works += [dist.all_reduce(own[0], group=group, async_op=True),
+                      dist.all_reduce(flag, dist.ReduceOp.BOR, group=group, async_op=True),
+                      dist.all_reduce_coalesced(own[1:], group=group, async_op=True)]
+        for work in works:
+            work.wait()
+        for each, (own, flag) in enumerate(zip(tensors, flags)):
+            wanted = (torch.arange(60000.) + each) * size + size * (size - 1) // 2
+            assert all(torch.equal(tensor, wanted) for tensor in own) and flag.item() == (1 << size) - 1, number
+    print(kolo_torch.statistics(), flush=True)
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -165,6 +202,15 @@ class Failures(unittest.TestCase):
     def test_gloo_refuses(self):
         for size in (2, 3):
             self.run_ranks(gloo_refuses, size=size)
+
+    def test_many_groups_hold_a_bounded_amount_together(self):
+        self.run_ranks(many_groups, size=4)
+
+    def test_groups_at_a_limit(self):
+        with unittest.mock.patch.dict(os.environ, KOLO_MEMORY_MIB="1"):
+            ends = wait(*start(groups_at_a_limit, 4))
+        self.assertEqual([code for code, _ in ends], [0] * 4, ends)
+        self.assertRegex(ends[0][1], r"[1-9]\d* no memory or descriptors for Kolo")
 
     def test_a_child_ends(self):
         self.run_ranks(a_child_ends)

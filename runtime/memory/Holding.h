@@ -1,0 +1,96 @@
+// Holding: the memory that peers access and that one communicator holds for its calls: published inputs, scratch
+// memory, staged and packet buffers. The communicators of a rank hold a bounded amount together.
+#pragma once
+
+#include "memory/Segments.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+
+namespace kolo::runtime {
+
+class Holding;
+
+/// What all communicators of one rank hold. One for each rank of this process, and never destroyed. Thread-safe.
+class Budget {
+public:
+  static Budget &ofRank(RankKind kind, int rank);
+
+  size_t heldBytes() const;
+
+private:
+  friend class Holding;
+  Status makeRoom(const Holding &needing, size_t moreBytes);
+  enum class Found : uint8_t { GivenBack, Unfinished, Nothing };
+  Found takeFromOldest(const Holding &needing);
+
+  mutable std::mutex mutex;
+  std::list<Holding *> holdings;
+  size_t held = 0;
+  std::atomic<uint64_t> numUses = 0;
+};
+
+/// When the communicators of a rank would hold more than the limit, the one that has not used its memory for longest
+/// gives it back to the kernel. The peers keep their mappings of it. It gets new pages when it is used again, so
+/// nothing that a communicator keeps from one call to the next may lie there. A call that needs more than the limit by
+/// itself takes it after all others have given back theirs.
+///
+/// For the thread that runs the communicator's calls. Only `Budget` comes from other threads.
+class Holding {
+public:
+  /// `mayGiveBack`: whether no peer can still access the memory. Any thread calls it, between two calls. Null: never.
+  Holding(Budget &ofRank, size_t mostBytes, std::function<bool()> mayGiveBack);
+  ~Holding();
+  Holding(const Holding &) = delete;
+  Holding &operator=(const Holding &) = delete;
+
+  /// The call that begins uses the memory: from here to `end` nobody takes it. Repeating it does nothing. OutOfMemory:
+  /// it was given back, and there is no room for it now.
+  Status begin() {
+    State expected = State::Idle;
+    if (isBegun || state.compare_exchange_strong(expected, State::InUse, std::memory_order_acquire)) [[likely]] {
+      isBegun = true;
+      return {};
+    }
+    return restore();
+  }
+  /// The call has ended on this rank.
+  void end() {
+    if (!isBegun)
+      return;
+    lastUse.store(budget.numUses.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+    isBegun = false;
+    state.store(State::Idle, std::memory_order_release);
+  }
+
+  /// Memory of the table that belongs to this holding until `drop`. Begins. OutOfMemory, SystemError.
+  Result<std::unique_ptr<Segment>> create(SegmentTable &segments, size_t sizeBytes);
+  void drop(std::unique_ptr<Segment> segment);
+
+  bool hasBegun() const { return isBegun; }
+  /// Other communicators of this rank that have memory, or had it and gave it back.
+  size_t numOthers() const;
+
+private:
+  friend class Budget;
+  enum class State : uint8_t { Idle, InUse, GivenBack };
+
+  Status restore();
+  void giveBack();
+
+  Budget &budget;
+  const size_t limitBytes;
+  const std::function<bool()> isFinished;
+  std::atomic<State> state = State::Idle;
+  std::atomic<uint64_t> lastUse = 0;
+  bool isBegun = false;
+  std::list<Segment *> segments; // changed only while the holding is in use, and by its end
+  size_t bytes = 0;              // of the segments, given back or not
+};
+
+} // namespace kolo::runtime
