@@ -1,5 +1,7 @@
 #include "Board.h"
 
+#include "SipHash.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -25,20 +27,27 @@ constexpr size_t slotBytes = 512;
 constexpr uint32_t numRounds = 2;
 constexpr auto longestWait = std::chrono::minutes(2); // between ranks that have all returned from the real library
 
-uint64_t hash(uint64_t seed, const void *bytes, size_t number) {
-  for (size_t i = 0; i < number; ++i)
-    seed = (seed ^ static_cast<const uint8_t *>(bytes)[i]) * 0x100000001b3;
-  return seed ^ seed >> 29;
+enum class Purpose : uint64_t { Id, Child, Name };
+
+/// Two hashes, of different messages.
+Key hash(const SipKey &key, Purpose purpose, std::span<const std::byte> bytes) {
+  std::vector<std::byte> message(sizeof(uint64_t));
+  message.insert(message.end(), bytes.begin(), bytes.end());
+  Key result;
+  for (uint64_t half = 0; half < result.size(); ++half) {
+    const uint64_t head = static_cast<uint64_t>(purpose) << 1 | half;
+    std::memcpy(message.data(), &head, sizeof(head));
+    result[half] = sipHash(key, message);
+  }
+  return result;
 }
 
-Key mix(const void *bytes, size_t number) {
-  return {hash(0xcbf29ce484222325, bytes, number), hash(0x9e3779b97f4a7c15, bytes, number)};
-}
-
+/// Everybody may list the names, so a name tells nothing of the key, from which those of its children come.
 std::string nameOf(const Key &key) {
+  const Key shown = hash(key, Purpose::Name, {});
   char name[96];
-  std::snprintf(name, sizeof(name), "/kolo-nccl-%u-%016llx%016llx", geteuid(), static_cast<unsigned long long>(key[0]),
-                static_cast<unsigned long long>(key[1]));
+  std::snprintf(name, sizeof(name), "/kolo-nccl-%u-%016llx%016llx", geteuid(),
+                static_cast<unsigned long long>(shown[0]), static_cast<unsigned long long>(shown[1]));
   return name;
 }
 
@@ -73,19 +82,20 @@ struct BoardMemory {
   std::byte slots[numRounds][Board::mostRanks][slotBytes];
 };
 
-Key keyOf(const UniqueId &id) { return mix(&id, sizeof(id)); }
+Key keyOf(const UniqueId &id) { return hash({}, Purpose::Id, std::as_bytes(std::span(&id, 1))); }
 
 Key childOf(const Key &parent, uint64_t how, int64_t number, int64_t color) {
-  const uint64_t all[] = {parent[0], parent[1], how, static_cast<uint64_t>(number), static_cast<uint64_t>(color)};
-  return mix(all, sizeof(all));
+  const uint64_t all[] = {how, static_cast<uint64_t>(number), static_cast<uint64_t>(color)};
+  return hash(parent, Purpose::Child, std::as_bytes(std::span(all)));
 }
 
-Key freshKey() {
+std::optional<Key> freshKey() {
   Key key = {};
-  if (getrandom(key.data(), sizeof(key), 0) != sizeof(key))
-    key = {static_cast<uint64_t>(getpid()),
-           static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count())};
-  return key;
+  ssize_t got = 0;
+  do
+    got = getrandom(key.data(), sizeof(key), 0);
+  while (got < 0 && errno == EINTR);
+  return got == sizeof(key) ? std::optional(key) : std::nullopt;
 }
 
 Result<std::shared_ptr<Board>> Board::pin(const Key &key, const Note &own) {

@@ -1,5 +1,6 @@
 // Board: where the ranks of a new communicator on this host learn of each other. It is shared memory under a name that
-// comes from the communicator's unique id. A rank takes only memory that its own user has made for this user alone.
+// only who knows the communicator's unique id can compute. A rank takes only memory that its own user has made for this
+// user alone.
 //
 // A rank pins a note before it calls the real library, which returns only when all ranks have called it. So after that
 // return all notes of this host are there, and nobody waits for a rank on another host.
@@ -12,19 +13,20 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace kolo::nccl {
 
-/// The name of a communicator, equal on all of its ranks.
+/// What the ranks of a communicator know, and nobody else: it comes from the random numbers in the unique id.
 using Key = std::array<uint64_t, 2>;
 Key keyOf(const UniqueId &id);
 /// Of a communicator that is made from another one.
 Key childOf(const Key &parent, uint64_t how, int64_t number, int64_t color);
-/// That no other communicator has.
-Key freshKey();
+/// That no other communicator has. Nothing: the system gives no random numbers.
+std::optional<Key> freshKey();
 
 /// What a rank says of itself.
 struct Note {

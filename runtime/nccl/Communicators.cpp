@@ -70,11 +70,13 @@ Code CommInitRankScalable(Comm *made, int numRanks, int rank, int numIds, Unique
 
 Code CommInitAll(Comm *made, int numDevices, const int *devices) {
   std::vector<Creation> creations;
-  Key key = freshKey();
+  auto call = [&] { return forward(real().functions.CommInitAll, "ncclCommInitAll", made, numDevices, devices); };
+  const std::optional<Key> key = freshKey();
+  if (!key)
+    return call();
   for (int rank = 0; made && rank < numDevices; ++rank)
-    creations.push_back({made + rank, key, nullptr, isNonBlocking(nullptr), rank});
-  return create(std::move(creations),
-                [&] { return forward(real().functions.CommInitAll, "ncclCommInitAll", made, numDevices, devices); });
+    creations.push_back({made + rank, *key, nullptr, isNonBlocking(nullptr), rank});
+  return create(std::move(creations), call);
 }
 
 Code CommSplit(Comm comm, int color, int key, Comm *made, Config *config) {

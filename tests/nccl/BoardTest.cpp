@@ -1,5 +1,6 @@
 // The board on which ranks of one host meet: memory that another user made, or may write, is none.
 #include "nccl/Board.h"
+#include "nccl/SipHash.h"
 
 #include <gtest/gtest.h>
 
@@ -48,11 +49,34 @@ protected:
     auto board = Board::pin(key, {});
     return board.isOk() ? "" : board.status().message();
   }
-  const Key key = freshKey();
+  const Key key = freshKey().value();
   std::string name;
 };
 
 } // namespace
+
+/// The test vectors of SipHash's authors: the key is 0 to 15, and message n has the bytes 0 to n - 1.
+TEST(SipHash, GivesTheHashesOfItsAuthors) {
+  const SipKey key = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
+  std::vector<std::byte> message;
+  for (int i = 0; i < 15; ++i)
+    message.push_back(std::byte(i));
+  EXPECT_EQ(sipHash(key, {}), 0x726fdb47dd0e0e31);
+  EXPECT_EQ(sipHash(key, std::span(message).first(8)), 0x93f5f5799a932462);
+  EXPECT_EQ(sipHash(key, message), 0xa129ca6149be45e5);
+}
+
+/// Who lists the names of boards cannot compute those of communicators that come from them.
+TEST(Board, ItsNameIsNotItsKey) {
+  const Key key = freshKey().value();
+  char hex[64];
+  std::snprintf(hex, sizeof(hex), "%016llx", static_cast<unsigned long long>(key[0]));
+  const std::string name = nameOf(key), again = nameOf(key), child = nameOf(childOf(key, 1, 0, 0));
+  EXPECT_EQ(name, again);
+  EXPECT_EQ(name.find(hex), std::string::npos);
+  EXPECT_NE(name, child);
+  EXPECT_NE(child, nameOf(childOf(key, 1, 1, 0)));
+}
 
 TEST_F(OthersMemory, IsRefused) {
   if (geteuid() != 0)
