@@ -89,9 +89,7 @@ void Peers::setPolicy(const WaitPolicy &newPolicy) {
   waitPolicy = newPolicy;
   waitPolicy.progress = options.progress ? &options.progress : nullptr;
   waitPolicy.network = networkWait.get();
-  // From Linux 6.18 on, a thread that yields gives up its share of time to any busy program beside it.
-  if (waitPolicy.progress && waitPolicy.maySleep)
-    waitPolicy.numYields = 0;
+  waitPolicy.yields = &yields;
   // Where a rank has several threads, nobody says where the others run.
   waitPolicy.seat = options.lanes == 1 ? &seat : nullptr;
 }

@@ -74,6 +74,7 @@ public:
     WaitPolicy policy = policyFor(peer);
     if (lane != 0) {
       policy.progress = nullptr;
+      policy.yields = nullptr;
       policy.seat = nullptr;
     }
     return policy;
@@ -124,6 +125,7 @@ private:
   int creatorPid;
   Settings options;
   WaitPolicy waitPolicy;
+  YieldChoice yields;
   Seat seat;
   std::vector<std::shared_ptr<const WatchedProcess>> processes; // by rank; null: ask kill()
   std::function<Status()> watch;

@@ -3,10 +3,13 @@
 
 #include "Environment.h"
 #include "wait/Cell.h"
+#include "wait/Clock.h"
 #include "wait/Seat.h"
 
 #include <sched.h>
 
+#include <algorithm>
+#include <chrono>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -24,6 +27,25 @@ public:
   virtual void sleep(const Counter &counter, uint64_t target, int64_t mostUs) = 0;
 };
 
+/// Whether a thread's waits should yield. A yield that takes long gives the core to somebody who computes, and the
+/// kernel may not give it back for as long; it lets those soon run who slept. So after such a yield the next waits
+/// sleep at once: 16 of them, and twice as many each time, up to 1024.
+class YieldChoice {
+public:
+  /// For one wait.
+  bool mayYield() { return numLeft == 0 || --numLeft == 0; }
+  /// One yield of the wait took long.
+  void tookLong() {
+    number = std::clamp(2 * number, 16u, 1024u);
+    numLeft = number;
+  }
+  /// The wait ended among its yields.
+  void helped() { number /= 2; }
+
+private:
+  uint32_t number = 0, numLeft = 0; // of waits that do not yield
+};
+
 /// One round of waiting. When `maySleep` is false, the round starts again instead of sleeping.
 struct WaitPolicy {
   uint32_t numSpins = 0;
@@ -34,6 +56,9 @@ struct WaitPolicy {
 
   /// Of the waiting thread. Null: it does not care which core it runs on. Not owned.
   Seat *seat = nullptr;
+
+  /// Of the waiting thread. Null: it always yields. Not owned.
+  YieldChoice *yields = nullptr;
 
   /// Null: all ranks are on this host. Every thread calls it. Not owned.
   NetworkWait *network = nullptr;
@@ -73,6 +98,8 @@ inline void pauseOnce() {
 
 /// Yields between two calls of `check`, which makes system calls.
 inline constexpr uint32_t yieldsPerCheck = 64;
+/// No rank that waits, too, takes so long until it yields.
+inline constexpr std::chrono::microseconds longYield{500};
 /// Looks between two calls of `progress` while a rank spins, which take about 1 us.
 inline constexpr uint32_t spinsPerProgress = 64;
 
@@ -102,15 +129,25 @@ WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check 
   auto finish = [&](WaitEnd end) {
     return end != WaitEnd::Aborted && counter.hasReached(target) ? WaitEnd::Reached : end;
   };
-  bool isAsleep = false; // a wait that has slept yields no more
+  // A wait that has slept yields no more.
+  bool isAsleep = policy.maySleep && policy.yields && !policy.yields->mayYield();
   while (true) {
     for (uint32_t i = 0; !isAsleep && i < policy.numYields; ++i) {
       if (policy.seat)
         policy.seat->beforeYield();
+      const Clock::time_point before = Clock::now();
       sched_yield();
+      const bool wasLong = Clock::now() - before > longYield;
       policy.callProgress();
-      if (counter.hasReached(target))
+      if (wasLong && policy.yields)
+        policy.yields->tookLong();
+      if (counter.hasReached(target)) {
+        if (!wasLong && policy.yields)
+          policy.yields->helped();
         return WaitEnd::Reached;
+      }
+      if (wasLong && policy.maySleep)
+        break;
       if (i % yieldsPerCheck == yieldsPerCheck - 1)
         if (WaitEnd end = check(); end != WaitEnd::Reached)
           return finish(end);
