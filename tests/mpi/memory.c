@@ -164,8 +164,8 @@ static void many(void) {
     MPI_Comm_free(&comms[i]);
 }
 
-/* Communicators in turn, one with fewer ranks among them, with calls that need memory of the door. What all hold together
- * is bounded, and results stay right. */
+/* Communicators in turn, one with fewer ranks among them, with calls that need memory of the door. What all hold
+ * together is bounded, and results stay right. */
 static void bounded(void) {
   enum { number = 64, count = 40000, rounds = 4 };
   static MPI_Comm comms[number];
@@ -221,7 +221,7 @@ static void speed(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct Case cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window},
-                               {"speed", speed},   {"limits", limits}, {"many", many},     {"bounded", bounded}};
+  const struct Case cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window},  {"speed", speed},
+                               {"limits", limits}, {"many", many},     {"bounded", bounded}};
   return runCase(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }
