@@ -92,7 +92,11 @@ std::vector<int64_t> parseSizes(const std::string &text, const std::string &flag
 std::vector<int64_t> CostOptions::sizes() const { return parseSizes(bytes, "--bytes"); }
 
 void CostedPrograms::addTo(CLI::App &command) {
-  command.add_option("algorithms", what, "shipped algorithms, FILE.cpp or, for kolo simulate,\nfiles of other libraries, X.xml or X.json; several are compared")->required();
+  command
+      .add_option("algorithms", what,
+                  "shipped algorithms, FILE.cpp or, for kolo simulate,\nfiles of other libraries, X.xml or X.json; "
+                  "several are compared")
+      ->required();
   command.add_option("--program", program, "one choreography of FILE.cpp; without it, all");
   command.add_option("--codec", codecs, "NAME=CODEC for a codec that a choreography names: network=int4; may repeat");
   command.add_option("--dtype", type, "of the call's elements, f16, bf16 or f32, where a choreography has codecs")
@@ -104,15 +108,6 @@ void CostedPrograms::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_flag("--no-optimization", noOptimization, "required passes only");
   scheduleOptions.addTo(command);
-}
-
-static bool isSourceFile(const std::string &what) {
-  std::string extension = std::filesystem::path(what).extension();
-  if (extension == ".cpp" || extension == ".cc" || extension == ".cxx")
-    return true;
-  if (what.find_first_of("./") != std::string::npos)
-    throw ToolError(ExitCode::Usage, what + " is neither an algorithm nor a file that ends in .cpp, .cc or .cxx");
-  return false;
 }
 
 /// A foreign file's program by name, without a body: it is simulated as it is. Throws ToolError.
@@ -131,6 +126,8 @@ static std::vector<dsl::Definition> definitionsOf(const CostedPrograms &programs
     if (isForeignFile(what))
       continue;
     if (!isSourceFile(what)) {
+      if (what.find_first_of("./") != std::string::npos)
+        throw ToolError(ExitCode::Usage, what + " is neither an algorithm nor a file that ends in .cpp, .cc or .cxx");
       all.push_back(findShipped(what));
       continue;
     }

@@ -41,8 +41,8 @@ void ImportCommand::run() const {
     return;
   }
   writeWhole(output, made, "-o");
-  fmt::print("{}: {} of {} on {} ranks, {} thread blocks\n", output, schedule.name, schedule.interpreter, schedule.numRanks,
-             schedule.threads.size());
+  fmt::print("{}: {} of {} on {} ranks, {} thread blocks\n", output, schedule.name, schedule.interpreter,
+             schedule.numRanks, schedule.threads.size());
   for (const std::string &note : schedule.notes)
     fmt::print("{}\n", note);
 }
@@ -53,7 +53,8 @@ void addImportCommand(CLI::App &app) {
   CLI::App *command =
       app.add_subcommand("import", "reads a schedule of another library, and writes it in channel form");
   auto options = std::make_shared<ImportCommand>();
-  command->add_option("file", options->path, "XML of MSCCL, X.xml, or an execution plan of MSCCL++, X.json")->required();
+  command->add_option("file", options->path, "XML of MSCCL, X.xml, or an execution plan of MSCCL++, X.json")
+      ->required();
   command
       ->add_option("--format", options->format,
                    "mlir: channel form, which is proved; msccl-xml: the same file as RCCL's reader takes it, a line\n"

@@ -100,14 +100,16 @@ std::string describe(const RankJob &job) {
                      job.options.lanes, job.options.lanes == 1 ? "lane" : "lanes");
 }
 
-/// Of numbers that are normally distributed.
-void printLoss(const Loss &loss) {
+/// Of numbers that are normally distributed. An exact program only rounds sums, as every collective does.
+void printLoss(const Loss &loss, bool isExact) {
   if (std::isinf(loss.signalToNoise))
     return fmt::print("nothing is lost\n");
-  std::string bound = loss.bound
-                          ? fmt::format("every element is within the bound: worst error {:.3g} A, bound {:.3g} A",
-                                        loss.worstError, *loss.bound)
-                          : fmt::format("worst error {:.3g} A, no bound is proved", loss.worstError);
+  std::string bound =
+      loss.bound
+          ? fmt::format("every element is within the bound: worst error {:.3g} A, bound {:.3g} A", loss.worstError,
+                        *loss.bound)
+          : fmt::format("worst error {:.3g} A, {}", loss.worstError,
+                        isExact ? "by the rounding of sums alone: no codec loses anything" : "no bound is proved");
   fmt::print("{}; A is the largest input of its block on any rank\nsignal-to-noise ratio {:.1f} dB on normal numbers\n",
              bound, loss.signalToNoise);
   if (loss.numFlagged > 0)
@@ -155,7 +157,7 @@ void run(const RunCommand &command) {
   fmt::print("{} bytes ({} elements): every byte is {}\n", row.bytes, row.count,
              isLossy ? "what the reference interpreter gives" : "right");
   if (isLossy)
-    printLoss(job.lossy->lossOf(0));
+    printLoss(job.lossy->lossOf(0), !program->isLossy() && !program->isUnproved);
   if (command.countsTraffic)
     printTraffic(traffic);
   fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s, bus bandwidth "

@@ -28,7 +28,9 @@ static std::string namesOfReductions() {
 }
 
 void RunOptions::addTo(CLI::App &command) {
-  command.add_option("algorithm", what, "a shipped algorithm (see kolo list), a plugin file X.so,\nor a file of another library, X.xml or X.json")->required();
+  command
+      .add_option("algorithm", what, "a shipped algorithm (see kolo list), a plugin X.so, or what kolo compile takes")
+      ->required();
   command.add_option("--mesh", mesh, "ranks by dimension, slowest first: node=2,gpu=4")->required();
   command.add_option("--codec", codecs, "NAME=CODEC for a codec that a shipped algorithm names; may repeat");
   auto *named = command.add_option("--program", program, "which program of a plugin that has several");
@@ -77,14 +79,8 @@ static runtime::Plugin loadPlugin(const std::string &path) {
   return std::move(plugin).value();
 }
 
-/// Compiles a shipped algorithm, or a foreign file, to a plugin that no file remains of.
-static runtime::Plugin compileHere(const std::string &what, CompileRequest request) {
-  if (isForeignFile(what)) {
-    request.irPath = what;
-    request.meshes.clear();
-  } else {
-    request.definitions = {findShipped(what)};
-  }
+/// Compiles what is no plugin yet to one that no file remains of.
+static runtime::Plugin compileHere(CompileRequest request) {
   TemporaryFile file("so");
   request.output = file.path();
   compile(request);
@@ -186,17 +182,24 @@ RankJob RunOptions::makeJob() const {
   auto parsedReduction = runtime::parseReduction(reduction);
   if (!parsedReduction)
     throw ToolError(ExitCode::Usage, "--op: '" + reduction + "' is none of " + namesOfReductions());
-  bool isFile = !isForeignFile(what) && (what.ends_with(".so") || what.find('/') != std::string::npos);
-  if (isFile && !codecs.empty())
+  const bool hasMeshes = namesItsMeshes(what);
+  const bool isPlugin =
+      !isSourceFile(what) && !hasMeshes && (what.ends_with(".so") || what.find('/') != std::string::npos);
+  if (isPlugin && !codecs.empty())
     throw ToolError(ExitCode::Usage, "--codec: " + what + " is compiled already, by kolo compile --codec");
   CompileRequest request;
-  request.codecs = parseCodecs(codecs);
-  request.meshes = {parsedMesh};
-  request.optimize = !noOptimization;
-  request.schedule = scheduleOptions.schedule();
-  if (deviceKind() && !isFile)
-    addDevice(request, *deviceKind(), *parsedType, *parsedReduction);
-  RankJob job{isFile ? loadPlugin(what) : compileHere(what, request),
+  if (!isPlugin) {
+    SourceOptions source{.what = what, .codecs = codecs, .noOptimization = noOptimization};
+    source.scheduleOptions = scheduleOptions;
+    if (!hasMeshes) {
+      source.meshes = {mesh};
+      source.program = program;
+    }
+    request = source.makeRequest();
+    if (deviceKind())
+      addDevice(request, *deviceKind(), *parsedType, *parsedReduction);
+  }
+  RankJob job{isPlugin ? loadPlugin(what) : compileHere(request),
               program,
               parsedMesh,
               *parsedType,

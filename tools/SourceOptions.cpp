@@ -73,9 +73,17 @@ std::optional<int64_t> SourceOptions::parseBudget() const {
   return numBytes;
 }
 
+bool isSourceFile(const std::string &name) {
+  const std::string extension = std::filesystem::path(name).extension();
+  return extension == ".cpp" || extension == ".cc" || extension == ".cxx";
+}
+
+bool namesItsMeshes(const std::string &name) {
+  return std::filesystem::path(name).extension() == ".mlir" || isForeignFile(name);
+}
+
 CompileRequest SourceOptions::makeRequest() const {
-  std::string extension = std::filesystem::path(what).extension();
-  bool isSource = extension == ".cpp" || extension == ".cc" || extension == ".cxx", isIr = extension == ".mlir" || isForeignFile(what);
+  const bool isSource = isSourceFile(what), isIr = namesItsMeshes(what);
   if (!isSource && !isIr && what.find_first_of("./") != std::string::npos)
     throw ToolError(ExitCode::Usage,
                     what + " is neither an algorithm nor a file that ends in .cpp, .cc, .cxx, .mlir, .xml or .json");

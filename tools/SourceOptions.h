@@ -15,6 +15,10 @@ namespace kolo::tools {
 /// NAME=CODEC each. Throws ToolError (Usage).
 std::map<std::string, dsl::Codec> parseCodecs(const std::vector<std::string> &texts);
 
+/// Whether the name is that of a file to compile, or of IR or a foreign schedule, which name their meshes themselves.
+bool isSourceFile(const std::string &name);
+bool namesItsMeshes(const std::string &name);
+
 struct SourceOptions {
   std::string what; // a shipped algorithm, FILE.cpp or FILE.mlir
   std::string program;

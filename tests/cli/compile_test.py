@@ -326,6 +326,35 @@ class Mistakes(ToolTest):
         self.assertTrue(outcome.err.startswith("user.cpp does not compile:\n"), outcome.err)
         self.assertRegex(outcome.err, r"user\.cpp:4:\d+: error: .*Buffr")
 
+    def test_a_condition_is_no_bool(self):
+        outcome = self.kolo("compile", self.user("if (c.rank() == c.rank()) c.copy(c.input(), c.output());"), "--mesh", "rank=2")
+        self.assertEqual((outcome.code, outcome.out), (1, ""))
+        self.assertIn("a condition of the ranks is no bool: write c.when(condition", outcome.err)
+        self.assertIn("user.cpp:4:", outcome.err)
+
+    def test_an_unknown_collective(self):
+        self.write("scan.cpp", '#include <kolo/dsl/Language.h>\nusing namespace kolo::dsl;\n'
+                               'KOLO_COLLECTIVE(mine, Scan, Mesh("rank")) {}\n')
+        outcome = self.kolo("compile", "scan.cpp", "--mesh", "rank=2")
+        self.assertEqual((outcome.code, outcome.out), (1, ""))
+        self.assertEqual(outcome.err.splitlines()[1], "scan.cpp:3: 'Scan' may be meant as a collective; there are AllGather, "
+                                                      "ReduceScatter, AllReduce, Broadcast, Reduce, Gather, Scatter, AllToAll")
+
+    def test_a_name_of_a_shipped_algorithm(self):
+        self.write("mine.cpp", '#include <kolo/dsl/Language.h>\nusing namespace kolo::dsl;\n'
+                               'KOLO_COLLECTIVE(ringAllGather, AllGather, Mesh("rank")) {\n  c.copy(c.input(), c.output()[c.rank()]);\n'
+                               '  c.send(c.input()).to(c.rank().others(c.dim("rank"))).at(c.output()[c.rank()]);\n}\n')
+        outcome = self.kolo("compile", "mine.cpp", "--mesh", "rank=2")
+        self.assertEqual(outcome.code, 0, str(outcome))
+        self.assertEqual(outcome.err, "kolo: warning: ringAllGather of mine.cpp has the name of a shipped algorithm\n")
+
+    def test_a_mistake_has_no_consequences(self):
+        body = ("Rank me = c.rank(); Buffer out = c.output();\nc.send(c.input()).to(me.others(c.dim(\"rank\"))).at(out[0]);\n"
+                "c.copy(out[me], out[0]);")
+        [(_, line, message)] = self.mistakes("compile", self.user(body), "--mesh", "rank=4")
+        self.assertEqual(line, 5)
+        self.assertIn("several senders write chunk [0] of 'output'", message)
+
     def test_code_that_crashes(self):
         for body in ("*(volatile int *)nullptr = 3;", "__builtin_trap();"):
             [(_, line, message)] = self.mistakes("compile", self.user(body), "--mesh", "rank=2")

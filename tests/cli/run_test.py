@@ -51,6 +51,34 @@ class Ways(ToolTest):
         for size, memory, place in itertools.product(["64", "20000", "3M"], ["windows", "ordinary"], [[], ["--in-place"]]):
             self.succeeds("run", "published.so", "--mesh", "rank=2", "--bytes", size, "--memory", memory, *place)
 
+    def test_files_that_are_compiled_first(self):
+        self.copy("two.cpp")
+        for program in ("direct", "ring"):
+            out = self.succeeds("run", "two.cpp", "--program", program, "--mesh", "rank=3", "--bytes", "10K")
+            self.assertIn(program + " on rank=3", out)
+            self.assertIn("every byte is right", out)
+        self.refuses(2, "run", "two.cpp", "--mesh", "rank=3", says=["--program is needed", "direct, ring"])
+        self.refuses(2, "run", "two.cpp", "--program", "third", "--mesh", "rank=3", says=["there is no 'third'"])
+        self.succeeds("bench", "two.cpp", "--program", "ring", "--mesh", "rank=2", "-b", "1K", "-e", "1K", "-n", "2")
+        self.succeeds("run", self.copy("published.mlir"), "--mesh", "rank=2", "--bytes", "1K")
+        self.assertEqual(self.listing(), ["published.mlir", "two.cpp"], "nothing remains")
+
+    def test_sums_that_no_codec_rounds(self):
+        """An f32 accumulator loses nothing; what is left are roundings of sums."""
+        self.write("wide.cpp", '''#include <kolo/dsl/Language.h>
+using namespace kolo::dsl;
+KOLO_COLLECTIVE(wide, AllReduce, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer out = c.inPlace(), sum = c.scratch("sum", out).as(f32());
+  c.copy(out, sum);
+  c.send(out).to(me.others(d)).at(sum).reduce();
+  c.copy(sum, out);
+}
+''')
+        out = self.succeeds("run", "wide.cpp", "--mesh", "rank=3", "--bytes", "10K", "--dtype", "bf16")
+        self.assertRegex(out, r"worst error \S+ A, by the rounding of sums alone: no codec loses anything")
+
     def test_one_rank(self):
         self.succeeds("run", "ringAllReduce", "--mesh", "rank=1", "--bytes", "1K")
 

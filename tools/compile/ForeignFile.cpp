@@ -57,9 +57,10 @@ foreign::Judgement judgeForeign(const foreign::Schedule &schedule) {
 
 std::string describe(const foreign::Schedule &schedule, const foreign::Finding &finding) {
   bool isOneOfTwo = schedule.runsInPlace && schedule.runsOutOfPlace;
-  std::string text = fmt::format("{}: error: {} {}: {}{}", place(schedule.path, finding.line),
-                                 foreign::shortName(finding.property), foreign::title(finding.property), finding.message,
-                                 isOneOfTwo ? (finding.isInPlace ? ", in place" : ", out of place") : "");
+  std::string text =
+      fmt::format("{}: error: {} {}: {}{}", place(schedule.path, finding.line), foreign::shortName(finding.property),
+                  foreign::title(finding.property), finding.message,
+                  isOneOfTwo ? (finding.isInPlace ? ", in place" : ", out of place") : "");
   if (finding.otherLine != 0)
     text += fmt::format("\n{}: note: {}", place(schedule.path, finding.otherLine), finding.otherMessage);
   return text;

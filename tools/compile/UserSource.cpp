@@ -4,6 +4,7 @@
 #include "tools/compile/UserCode.h"
 
 #include "kolo/runtime/Plugin.h"
+#include "kolo/runtime/PluginAbi.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Demangle/Demangle.h"
@@ -12,6 +13,8 @@
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <sys/statvfs.h>
@@ -55,6 +58,26 @@ static std::vector<std::string> environmentWith(const std::string &temporaryFold
   return variables;
 }
 
+/// Why the macro makes no sense to the compiler, where its second argument is no collective; else empty.
+static std::string findUnknownCollective(const std::string &source) {
+  const std::vector<llvm::StringRef> collectives = {
+#define KOLO_NAME(CONSTANT, ENUMERATOR, ...) #ENUMERATOR,
+      KOLO_FOR_EACH_COLLECTIVE(KOLO_NAME)
+#undef KOLO_NAME
+  };
+  auto file = llvm::MemoryBuffer::getFile(source);
+  llvm::StringRef text = file ? (*file)->getBuffer() : "";
+  constexpr llvm::StringLiteral macro = "KOLO_COLLECTIVE(";
+  for (size_t at = text.find(macro); at != llvm::StringRef::npos; at = text.find(macro, at + 1)) {
+    llvm::StringRef name = text.substr(at).split(',').second.ltrim();
+    name = name.take_while([](char letter) { return llvm::isAlnum(letter) || letter == '_'; });
+    if (!name.empty() && !llvm::is_contained(collectives, name))
+      return source + ":" + std::to_string(text.take_front(at).count('\n') + 1) + ": '" + name.str() +
+             "' may be meant as a collective; there are " + llvm::join(collectives, ", ") + "\n";
+  }
+  return "";
+}
+
 static void buildLibrary(const std::string &source, const TemporaryFile &library) {
   const std::string log = library.folder() + "/log";
   std::vector<std::string> command = hostCompiler();
@@ -74,8 +97,8 @@ static void buildLibrary(const std::string &source, const TemporaryFile &library
   if (result < 0)
     throw ToolError(ExitCode::Usage, "cannot run the C++ compiler " + command.front() + ": " + problem);
   auto text = llvm::MemoryBuffer::getFile(log);
-  throw ToolError(ExitCode::Refused,
-                  source + " does not compile:\n" + (text ? (*text)->getBuffer().rtrim().str() : ""));
+  throw ToolError(ExitCode::Refused, source + " does not compile:\n" + findUnknownCollective(source) +
+                                         (text ? (*text)->getBuffer().rtrim().str() : ""));
 }
 
 /// Why the loader refused a library, without the library's name, which means nothing to the user.
@@ -112,6 +135,11 @@ std::vector<dsl::Definition> loadUserSource(const std::string &path) {
   std::vector<dsl::Definition> added(all.begin() + ptrdiff_t(numBefore), all.end());
   if (added.empty())
     throw ToolError(ExitCode::Refused, path + ":1:1: error: it registers no choreography; use KOLO_COLLECTIVE");
+  for (const dsl::Definition &definition : added)
+    if (auto end = all.begin() + ptrdiff_t(numBefore);
+        std::find_if(all.begin(), end, [&](const auto &each) { return each.name == definition.name; }) != end)
+      std::fprintf(stderr, "kolo: warning: %s of %s has the name of a shipped algorithm\n", definition.name.c_str(),
+                   path.c_str());
   return added;
 }
 
