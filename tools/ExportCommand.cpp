@@ -78,6 +78,8 @@ void ExportCommand::run() const {
     checkRegular(output, "-o");
   checkWritable(output, "-o");
   msccl::Xml xml = exportXml(makeRequest(), options);
+  for (const std::string &fault : msccl::knownFaults(options))
+    fmt::print(stderr, "kolo: warning: {}\n", fault);
   if (toStandardOutput) {
     fmt::print("{}", xml.text);
     return;

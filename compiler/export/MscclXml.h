@@ -3,6 +3,10 @@
 
 #include "compiler/export/ThreadBlocks.h"
 
+#include <string>
+#include <variant>
+#include <vector>
+
 namespace kolo::msccl {
 
 /// What a version of RCCL runs.
@@ -30,5 +34,8 @@ struct Xml {
 
 /// Refuses moves that do not give the collective's result in such a call, and what exceeds a limit of RCCL.
 std::variant<Xml, Mistake> makeXml(const Moves &moves, const XmlOptions &options);
+
+/// What some versions of RCCL that read the file do wrong with it, one line each: data that is corrupted in silence.
+std::vector<std::string> knownFaults(const XmlOptions &options);
 
 } // namespace kolo::msccl

@@ -32,7 +32,7 @@ std::string describe(const Schedule &schedule, const Place &place) {
   static constexpr std::array names{"input", "output", "scratch memory"};
   std::string part;
   if (schedule.pieces > 1)
-    part = fmt::format("part {} of {} of ", place.chunk % schedule.pieces, schedule.pieces);
+    part = fmt::format("part {} of {} of ", place.chunk % schedule.pieces + 1, schedule.pieces);
   return fmt::format("{}chunk {} of the {} of rank {}", part, place.chunk / schedule.pieces, names[size_t(place.memory)],
                      place.rank);
 }

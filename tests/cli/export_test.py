@@ -27,6 +27,21 @@ class Export(ToolTest):
         self.assertTrue(text.startswith('<algo name="twoShotAllReduce" proto="LL128" nchannels="2" nchunksperloop="8" ngpus="4" '
                                         'coll="allreduce" inplace="1" outofplace="0" minBytes="65536" maxBytes="1048576">\n'))
 
+    def test_warns_of_versions_that_corrupt_data(self):
+        """LL only where it is asked for, and then with the versions."""
+        def warnings(algorithm, *arguments, profile="rccl-6.1"):
+            outcome = self.kolo("export", algorithm, "--mesh", "rank=4", "--format", "msccl-xml", "--profile", profile, *arguments)
+            self.assertEqual(outcome.code, 0, outcome)
+            return outcome.out, outcome.err
+        text, said = warnings("twoShotAllReduce")
+        self.assertIn('proto="Simple"', text)
+        self.assertEqual(said, "")
+        text, said = warnings("directAllToAll", "--protocol", "ll")
+        self.assertIn('proto="LL"', text)
+        self.assertRegex(said, r"\Akolo: warning: before ROCm 7\.1\.1, .* LL .*rccl #1960[^\n]*\n\Z")
+        self.assertEqual(warnings("directAllToAll", "--protocol", "ll128")[1], "")
+        self.assertRegex(warnings("twoShotAllReduce", profile="rccl-6.0")[1], r"\Akolo: warning: before ROCm 6\.1\.0, .*rccl #1014[^\n]*\n\Z")
+
     def test_profiles(self):
         def refused(profile, says):
             self.refuses(2, "export", "ringAllReduce", "--mesh", "rank=8", "--format", "msccl-xml", "--profile", profile,
