@@ -7,7 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <span>
 
 namespace kolo::tools {
 
@@ -15,6 +17,9 @@ bool isForeignFile(const std::string &path) {
   std::string extension = std::filesystem::path(path).extension();
   return extension == ".xml" || extension == ".json";
 }
+
+/// Findings, the worst first.
+static constexpr size_t mostShown = 8;
 
 static std::string place(const std::string &path, int32_t line) {
   return line > 0 ? fmt::format("{}:{}:1", path, line) : path;
@@ -79,8 +84,10 @@ mlir::OwningOpRef<mlir::ModuleOp> importForeign(mlir::MLIRContext &context, cons
   foreign::Judgement judgement = judgeForeign(schedule);
   if (!judgement.findings.empty()) {
     std::string text;
-    for (const foreign::Finding &finding : judgement.findings)
+    for (const foreign::Finding &finding : std::span(judgement.findings).first(std::min(mostShown, judgement.findings.size())))
       text += (text.empty() ? "" : "\n") + describe(schedule, finding);
+    if (judgement.findings.size() > mostShown)
+      text += fmt::format("\n{}: note: and {} more", path, judgement.findings.size() - mostShown);
     throw ToolError(ExitCode::Refused, text);
   }
   auto sequence = foreign::makeSequence(schedule, judgement.order);

@@ -1,0 +1,238 @@
+"""The commands take files of MSCCL and MSCCL++: what they prove, run and predict, and how they refuse."""
+import json
+import os
+import re
+import resource
+import subprocess
+import tempfile
+import unittest
+
+import replay
+import samples
+import support
+
+PLAN = {"name": "exchange", "collective": "allreduce", "protocol": "Simple", "inplace": True, "reuse_resources": False}
+MACHINE = "frontier"
+
+
+def plan(changes=None, operations=None):
+    """An all-reduce of two ranks, in place: each reads the other's half, sums it and puts the sum back."""
+    gpus = []
+    for rank in range(2):
+        own = {"type": "i", "index": rank, "size": 1}
+        theirs = {"buffer_id": 0, "index": rank, "size": 1}
+        sync = [{"name": "signal", "channel_ids": [0], "channel_type": "memory"}, {"name": "wait", "channel_ids": [0], "channel_type": "memory"},
+                {"name": "nop"}]
+        ops = [{"name": "nop"}, *sync, {"name": "rres", "channel_type": "memory", "src_buff": [own, theirs], "dst_buff": [own, theirs], "reduce_op": "sum"},
+               {"name": "nop"}, *sync]
+        block = {"id": 0, "ops": operations(rank, ops) if operations else ops, "channels": [{"channel_type": "memory", "channel_ids": [0]}],
+                 "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}]}
+        gpus.append({"id": rank, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 0, "threadblocks": [block],
+                     "channels": [{"channel_type": "memory", "connected_to": [1 - rank]}],
+                     "remote_buffers": [{"rank": 1 - rank, "type": "i", "access_channel_types": ["memory"]}], "semaphores": []})
+    return json.dumps({**PLAN, "gpus": gpus, **(changes or {})}, indent=1)
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = directory.name
+
+    def write(self, name, text):
+        path = os.path.join(self.directory, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def succeeds(self, *arguments):
+        run = support.kolo(*arguments)
+        self.assertEqual(run.returncode, 0, run.stderr + run.stdout)
+        return run.stdout
+
+    def refuses(self, path, *words, code=1, command="check"):
+        run = support.kolo(command, path)
+        self.assertEqual(run.returncode, code, run.stderr + run.stdout)
+        for word in words:
+            self.assertIn(word, run.stderr)
+        return run.stderr
+
+    def files(self):
+        for name, text in samples.all_().items():
+            yield name, self.write(name + ".xml", text)
+        yield "plan", self.write("plan.json", plan())
+
+    def test_every_property_of_each_sample_is_proved_and_its_channel_form_too(self):
+        for name, path in self.files():
+            with self.subTest(name):
+                said = self.succeeds("check", path)
+                self.assertEqual(len(re.findall(r"^V\d+ .* proved", said, re.M)), 11, said)
+                made = os.path.join(self.directory, name + ".mlir")
+                self.succeeds("import", path, "-o", made)
+                self.assertEqual(len(re.findall(r"^V\d+ .* proved", self.succeeds("check", made), re.M)), 11)
+
+    def test_statements_are_lines_of_the_file(self):
+        path = self.write("ring.xml", samples.ringAllReduce())
+        text = self.succeeds("import", path)
+        lines = {int(line) for line in re.findall(r'ring\.xml":(\d+):1', text)}
+        steps = {number for number, line in enumerate(samples.ringAllReduce().splitlines(), 1) if "<step" in line}
+        self.assertEqual(lines - {1}, steps)
+
+    def test_run_checks_every_byte(self):
+        for name, path in self.files():
+            if name in ("ringLL", "allPairsSimple"):
+                continue  # the same steps again
+            with self.subTest(name):
+                ranks = "rank=2" if name == "plan" else "rank=4"
+                for flags in ([], ["--in-place", "--lanes", "2"]):
+                    said = self.succeeds("run", path, "--mesh", ranks, "--count", "1003", "--iterations", "1", *flags)
+                    self.assertIn("every byte is right", said)
+
+    def test_bench_compile_and_simulate_take_the_file(self):
+        path = self.write("ring.xml", samples.ringAllReduce())
+        self.assertIn("65536", self.succeeds("bench", path, "--mesh", "rank=4", "-b", "64K", "-e", "64K", "-n", "2", "-w", "1"))
+        plugin = os.path.join(self.directory, "ring.so")
+        self.succeeds("compile", path, "-o", plugin)
+        self.assertIn("every byte is right", self.succeeds("run", plugin, "--mesh", "rank=4", "--bytes", "64K", "--iterations", "1"))
+        said = self.succeeds("simulate", path, "ringAllReduce", "--machine", MACHINE, "--mesh", "rank=4", "--bytes", "1M")
+        self.assertRegex(said, r"ring\.xml:\d+|ring ")
+        run = support.kolo("simulate", path, "--machine", MACHINE, "--mesh", "rank=8", "--bytes", "1M")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("is for 4 ranks, and rank=8 has 8", run.stderr)
+        run = support.kolo("cost", path, "--machine", MACHINE, "--mesh", "rank=4", "--bytes", "1M")
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("kolo simulate", run.stderr)
+
+    def test_a_race_names_both_lines(self):
+        """A block waits twice for one peer, and not for another one."""
+        text = samples.allPairsAllReduce(protocol="Simple")
+        wait = re.search(r'type="nop".* depid="(\d+)".*\n.* depid="(\d+)"', text)
+        text = text[:wait.start(1)] + wait[2] + text[wait.end(1):]
+        self.assertRegex(str(replay.mistake(text)), "race")
+        said = self.refuses(self.write("race.xml", text), "V2 no data race", "nothing orders two accesses")
+        self.assertRegex(said, r"race\.xml:\d+:1: error: V2")
+        self.assertRegex(said, r"race\.xml:\d+:1: note: the other access")
+
+    def test_two_messages_at_once_need_two_slots(self):
+        """A connection of Simple holds two messages. Three before the first receive wait for ever."""
+        ranks = []
+        for number in range(2):
+            rank = samples.Rank(number)
+            local, block = rank.block(), rank.block(1 - number, 1 - number)
+            for chunk in range(3):
+                rank.step(local, "cpy", ("i", 3 * number + chunk), ("o", 3 * number + chunk))
+            for chunk in range(3):
+                rank.step(block, "s", ("i", 3 * (1 - number) + chunk), ("o", 0))
+            for chunk in range(3):
+                rank.step(block, "r", ("i", 0), ("o", 3 * (1 - number) + chunk))
+            ranks.append(rank)
+        text = samples.text("exchange", "alltoall", 6, (6, 6), ranks)
+        self.assertEqual(replay.mistake(text), "a deadlock")
+        self.refuses(self.write("slots.xml", text), "V4 no deadlock", "since 2 messages wait there", "the largest call needs 3")
+        self.succeeds("check", self.write("ll.xml", text.replace('"Simple"', '"LL"')))
+
+    def test_an_export_comes_back_and_is_written_again_the_same(self):
+        for algorithm in ("ringAllGather", "twoShotAllReduce", "ringReduceScatter", "directAllToAll", "recursiveDoublingAllReduce"):
+            for flags in ([], ["--lanes", "2"], ["--profile", "rccl-6.0"], ["--in-place", "--max-bytes", "1M"]):
+                with self.subTest(algorithm, flags=flags):
+                    profile = [] if "--profile" in flags else ["--profile", "rccl-6.1"]
+                    path = os.path.join(self.directory, "export.xml")
+                    run = support.kolo("export", algorithm, "--mesh", "rank=4", "--format", "msccl-xml", *profile, *flags, "-o", path)
+                    self.assertEqual(run.returncode, 0, run.stderr)
+                    with open(path, encoding="ascii") as file:
+                        text = file.read()
+                    self.assertEqual(self.succeeds("import", path, "--format", "msccl-xml"), text)
+                    self.assertEqual(support.answers([path]), ["right"])
+                    self.assertIn("proved", self.succeeds("check", path))
+
+    def test_what_is_no_file_of_msccl(self):
+        text = samples.ringAllReduce()
+
+        def wrong(changed, line, *words):
+            self.assertNotEqual(changed, text)
+            said = self.refuses(self.write("wrong.xml", changed), f"wrong.xml:{line}:1: error: ", *words)
+            self.assertEqual(len(said.splitlines()), 1, said)
+        first = next(number for number, each in enumerate(text.splitlines(), 1) if "<step" in each)
+        wrong(text.replace('type="s"', 'type="send"', 1), first, "type is 'send'")
+        wrong(text.replace('send="1"', 'send="4"', 1), 3, "there is no such rank among 4")
+        wrong(text.replace('send="1"', 'send="0"', 1), 3, "the rank itself")
+        wrong(text.replace('srcoff="0"', 'srcoff="x"', 1), first, "srcoff is 'x'")
+        wrong(text.replace('srcoff="0"', 'srcoff="99999999999"', 1), first, "srcoff is")
+        wrong(text.replace(' hasdep="0"', "", 1), first, "has no attribute 'hasdep'")
+        wrong(text.replace("<gpu id=\"1\"", "<gpu id=\"0\""), 13, "the id 0, too: line 2")
+        wrong(text.replace('coll="allreduce"', 'coll="broadcast"'), 1, "RCCL looks at no root")
+        wrong(text.replace('proto="Simple"', 'proto="Slow"'), 1, "proto is 'Slow'")
+        wrong(text.replace("</gpu>", "", 1), 46, "is no XML")
+        wrong(text.replace("<gpu", "<cpu", 1).replace("</gpu>", "</cpu>", 1), 2, "where only <gpu> may be")
+        wrong(text.replace('depid="-1" deps="-1"', 'depid="7" deps="0"', 1), first, "waits for block 7 of rank 0, which has 1")
+        wrong(text.replace('s="1"', 's="5"', 1), first + 1, "s is 5")
+        wrong(text.replace('ngpus="4"', 'ngpus="5"'), 1, "4 elements <gpu>")
+        bomb = '<?xml version="1.0"?>\n<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>\n' + text
+        wrong(bomb, 2, "entities are not expanded")
+        self.refuses(os.path.join(self.directory, "absent.xml"), "there is no file", code=2)
+        self.refuses(self.write("empty.xml", ""), "is no XML")
+
+    def test_waits_in_a_circle_are_a_deadlock(self):
+        rank = [samples.Rank(number) for number in range(2)]
+        for each in rank:
+            for block in range(2):
+                each.block()
+                each.step(block, "cpy", ("i", block), ("o", block), wait=(1 - block, 0), tells=1)
+        text = samples.text("circle", "allreduce", 2, (2, 2), rank)
+        self.refuses(self.write("circle.xml", text), "V4 no deadlock", "waits at line 4 for another one")
+
+    def test_large_files_take_bounded_memory(self):
+        def limited(path):
+            return subprocess.run([support.JUDGE, path], capture_output=True, text=True, timeout=120,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30)))
+        large = self.write("large.xml", "<algo>\n" + "<gpu/>\n" * 15_000_000)
+        self.assertIn("has more than 64 MiB", limited(large).stdout)
+        os.remove(large)
+        deep = limited(self.write("deep.xml", "<algo>" * 1_000_000))
+        self.assertEqual(deep.returncode, 0, deep.stderr[-500:])
+        self.assertIn("is no XML", deep.stdout)
+        nested = limited(self.write("deep.json", "[" * 1_000_000))
+        self.assertEqual(nested.returncode, 0, nested.stderr[-500:])
+        self.assertIn("more than 32 levels", nested.stdout)
+        many = limited(self.write("many.json", '{"gpus": [' + "0," * 10_000_000 + "0]}"))
+        self.assertIn("values, and no executor reads so many", many.stdout)
+
+    def test_plans_are_judged_with_their_lines(self):
+        def without(name, count=None):
+            def change(rank, ops):
+                places = [at for at, op in enumerate(ops) if op["name"] == name][:count]
+                return [op for at, op in enumerate(ops) if at not in places]
+            return change
+        path = self.write("plan.json", plan(operations=without("wait")))
+        self.refuses(path, "V5 signals and waits balance")
+        self.refuses(self.write("nop.json", plan(operations=without("nop"))), "V7 safe back to back", "nop.json:")
+        # Without its first meeting, a rank writes into the other's memory before that one has entered the call.
+        def late(rank, ops):
+            return ops[4:]
+        self.refuses(self.write("late.json", plan(operations=late)), "V7 safe back to back")
+
+        def deadlock(rank, ops):
+            return ops if rank else [op for op in ops if op["name"] != "signal"]
+        self.refuses(self.write("dead.json", plan(operations=deadlock)), "V4 no deadlock", "waits at line", "memory channel 0")
+
+    def test_what_is_no_plan(self):
+        def operation(**fields):
+            return plan(operations=lambda rank, ops: [*ops, {"name": "nop", **fields}])
+        cases = [(operation(name="glres"), "'glres' is done by a switch"), (operation(name="teleport"), "is no operation"),
+                 (operation(name="pipeline"), "is not known from the plan"),
+                 (operation(name="put", channel_type="memory", src_buff=[{"type": "i", "index": 0, "size": 1}],
+                            dst_buff=[{"buffer_id": 3, "index": 0, "size": 1}]), "'buffer_id' is 3"),
+                 (operation(name="wait", channel_ids=[4], channel_type="memory"), "from 0 to 0"),
+                 (operation(name="copy", src_buff=[{"type": "i", "index": 0, "size": 9}], dst_buff=[{"type": "o", "index": 0, "size": 9}]),
+                  "V6 in bounds"),
+                 (plan({"collective": "broadcast"}), "'collective' is 'broadcast'"), (plan()[:-9], "is no JSON"),
+                 (plan({"gpus": []}), "'gpus' is empty"), (plan({"inplace": 3}), "'inplace' has another type"),
+                 ("[]", "an object is missing")]
+        for text, words in cases:
+            with self.subTest(words):
+                said = self.refuses(self.write("wrong.json", text), words)
+                self.assertRegex(said, r"^\S+wrong\.json:\d+:1: error: ")
+
+
+if __name__ == "__main__":
+    unittest.main()
