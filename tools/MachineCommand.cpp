@@ -1,6 +1,7 @@
 // kolo machine: what a machine is, and what no algorithm can beat on it.
 #include "tools/CommandLine.h"
 #include "tools/Commands.h"
+#include "tools/ImportMachine.h"
 #include "tools/MachineJson.h"
 #include "tools/Options.h"
 
@@ -22,7 +23,7 @@ namespace {
 using namespace cost;
 
 struct MachineCommand {
-  std::string machine, svg;
+  std::string machine, svg, imported, output;
   bool asJson = false;
 };
 
@@ -194,7 +195,19 @@ void addMachineCommand(CLI::App &app) {
   command
       ->add_option("--svg", options->svg, "draws the node and the network to this file; -: to standard output instead")
       ->excludes(json);
-  command->callback([options] { machineCommand(*options); });
+  auto *imported = command->add_option("--import", options->imported,
+                                       "instead, makes a machine file of a topology: NCCL's or RCCL's\n"
+                                       "(NCCL_TOPO_DUMP_FILE), or hwloc's; says what it took and what it assumed");
+  command->add_option("-o,--output", options->output, "the machine file of --import; - or nothing: standard output")
+      ->needs(imported);
+  command->callback([options] {
+    if (!options->imported.empty() && !options->machine.empty())
+      throw ToolError(ExitCode::Usage, "--import: not with a machine, " + options->machine);
+    if (options->imported.empty())
+      machineCommand(*options);
+    else
+      importMachineFile(options->imported, options->output);
+  });
 }
 
 } // namespace kolo::tools

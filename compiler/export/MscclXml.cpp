@@ -126,11 +126,13 @@ static std::string findMistake(const Moves &moves, bool isInPlace) {
 std::vector<std::string> knownFaults(const XmlOptions &options) {
   std::vector<std::string> faults;
   if (options.profile.mayReceiveAndReduce)
-    faults.emplace_back("before ROCm 6.1.0, MSCCL tells a block of a step before its data is visible, on memory that is "
-                        "cached (rccl #1014): results may be wrong");
+    faults.emplace_back(
+        "before ROCm 6.1.0, MSCCL tells a block of a step before its data is visible, on memory that is "
+        "cached (rccl #1014): results may be wrong");
   if (options.protocol == Protocol::LL)
-    faults.emplace_back("before ROCm 7.1.1, MSCCL with LL corrupts data on MI350X and MI355X (rccl #1960): AMD saw 2 % of "
-                        "all-reduces below 512 KiB; --protocol simple is not affected");
+    faults.emplace_back(
+        "before ROCm 7.1.1, MSCCL with LL corrupts data on MI350X and MI355X (rccl #1960): AMD saw 2 % of "
+        "all-reduces below 512 KiB; --protocol simple is not affected");
   return faults;
 }
 

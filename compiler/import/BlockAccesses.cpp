@@ -7,7 +7,7 @@
 
 namespace kolo::foreign {
 
-size_t BlockRun::cellIndex(Place place, int32_t call) const {
+size_t BlockRun::cellIndex(ChunkPlace place, int32_t call) const {
   place = resolve(schedule, isInPlace, place);
   auto chunk = size_t(place.chunk);
   if (place.memory == Memory::Input)
@@ -25,7 +25,7 @@ bool BlockRun::isOver(const Access &access, int32_t thread) const {
          access.thread == thread;
 }
 
-void BlockRun::read(const Place &place, int32_t thread, const Access &now) {
+void BlockRun::read(const ChunkPlace &place, int32_t thread, const Access &now) {
   Cell &accessed = cell(place, now.call);
   if (!isOver(accessed.write, thread))
     reportConflict(place, accessed.write, now, true, false);
@@ -33,7 +33,7 @@ void BlockRun::read(const Place &place, int32_t thread, const Access &now) {
   accessed.reads.push_back(now);
 }
 
-void BlockRun::write(const Place &place, int32_t thread, const Access &now, Content value) {
+void BlockRun::write(const ChunkPlace &place, int32_t thread, const Access &now, Content value) {
   Cell &accessed = cell(place, now.call);
   if (!isOver(accessed.write, thread))
     reportConflict(place, accessed.write, now, true, true);
@@ -59,7 +59,7 @@ std::string BlockRun::describe(const Access &access, bool isWrite) const {
   return fmt::format("{} of rank {} {} it in call {}", thread.name, thread.rank, what, access.call + 1);
 }
 
-void BlockRun::reportConflict(const Place &place, const Access &earlier, const Access &now, bool isEarlierWrite,
+void BlockRun::reportConflict(const ChunkPlace &place, const Access &earlier, const Access &now, bool isEarlierWrite,
                               bool isWrite) {
   bool isInOneCall = earlier.call == now.call && lineOf(earlier) != 0 && lineOf(now) != 0;
   int32_t line = lineOf(now), other = lineOf(earlier);
@@ -67,8 +67,8 @@ void BlockRun::reportConflict(const Place &place, const Access &earlier, const A
   if (line == 0)
     std::swap(line, other);
   report({isInOneCall ? Property::Race : Property::Invocations,
-          fmt::format("nothing orders two accesses to {}: {}, {}", foreign::describe(schedule, place), first, second), line, other,
-          other == 0 ? "" : "the other access"});
+          fmt::format("nothing orders two accesses to {}: {}, {}", foreign::describe(schedule, place), first, second),
+          line, other, other == 0 ? "" : "the other access"});
 }
 
 Contributions BlockRun::expected(int32_t rank, int32_t chunk, int32_t call) const {
@@ -92,7 +92,7 @@ std::string BlockRun::describeInput(const Contribution &part, int32_t call) cons
          (part.call == call ? "" : " in an earlier call");
 }
 
-std::string BlockRun::describeWrong(const Place &place, const Content &value, const Contributions &wanted,
+std::string BlockRun::describeWrong(const ChunkPlace &place, const Content &value, const Contributions &wanted,
                                     int32_t call) const {
   std::string what = foreign::describe(schedule, place);
   if (!value)
@@ -113,7 +113,7 @@ std::string BlockRun::describeWrong(const Place &place, const Content &value, co
 }
 
 void BlockRun::checkOutput(int32_t rank, int32_t chunk, int32_t call) {
-  Place place{rank, Memory::Output, chunk};
+  ChunkPlace place{rank, Memory::Output, chunk};
   const Cell &output = cell(place, call);
   Contributions wanted = expected(rank, chunk, call);
   if (output.value && *output.value == wanted)

@@ -15,8 +15,8 @@ const char *shortName(Property property) {
 }
 
 const char *title(Property property) {
-  static constexpr const char *names[] = {"in bounds",    "no deadlock",               "no data race",
-                                          "right result", "signals and waits balance", "safe back to back"};
+  static constexpr const char *names[] = {
+      "in bounds", "no deadlock", "no data race", "right result", "signals and waits balance", "safe back to back"};
   return names[size_t(property)];
 }
 
@@ -46,8 +46,9 @@ BlockRun::BlockRun(const Schedule &schedule, bool isInPlace)
   }
   cells.resize(size_t(schedule.numRanks));
   for (int32_t rank = 0; rank < schedule.numRanks; ++rank)
-    cells[size_t(rank)].resize(size_t(schedule.numChunks(rank, Memory::Input) + schedule.numChunks(rank, Memory::Output) +
-                                      (schedule.hasTwoPacketBuffers ? 2 : 1) * schedule.numChunks(rank, Memory::Scratch)));
+    cells[size_t(rank)].resize(
+        size_t(schedule.numChunks(rank, Memory::Input) + schedule.numChunks(rank, Memory::Output) +
+               (schedule.hasTwoPacketBuffers ? 2 : 1) * schedule.numChunks(rank, Memory::Scratch)));
   countSignallers();
 }
 
@@ -106,9 +107,10 @@ bool BlockRun::advance(int32_t thread) {
   return true;
 }
 
-bool BlockRun::hasPackets(const Place &place, int32_t count, int32_t call) const {
+bool BlockRun::hasPackets(const ChunkPlace &place, int32_t count, int32_t call) const {
   for (int32_t chunk = 0; chunk < count; ++chunk)
-    if (cells[size_t(place.rank)][cellIndex({place.rank, place.memory, place.chunk + chunk, true}, call)].packetCall != call)
+    if (cells[size_t(place.rank)][cellIndex({place.rank, place.memory, place.chunk + chunk, true}, call)].packetCall !=
+        call)
       return false;
   return true;
 }
@@ -121,7 +123,7 @@ bool BlockRun::isReady(int32_t thread, const Action &action) const {
   for (int32_t semaphore : action.acquires)
     if (size_t(counters[size_t(semaphore)].numTaken) >= counters[size_t(semaphore)].signals.size())
       return false;
-  for (const Place &place : action.sources)
+  for (const ChunkPlace &place : action.sources)
     if (place.isPackets && !hasPackets(place, action.count, call))
       return false;
   return action.receives < 0 || !queues[size_t(action.receives)].empty();
@@ -175,7 +177,7 @@ std::vector<Content> BlockRun::readSources(int32_t thread, const Action &action,
       value = chunk < message->count ? message->values[size_t(chunk)] : nullptr;
       isFirst = false;
     }
-    for (Place place : action.sources) {
+    for (ChunkPlace place : action.sources) {
       place.chunk += chunk;
       read(place, thread, now);
       const Content &other = cell(place, call).value;
@@ -193,7 +195,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
     join(clock, events[size_t(event)]);
   for (int32_t semaphore : action.acquires)
     joinSemaphore(clock, semaphore, call, action.isRelaxed);
-  for (Place place : action.sources)
+  for (ChunkPlace place : action.sources)
     for (int32_t chunk = 0; place.isPackets && chunk < action.count; ++chunk, ++place.chunk)
       join(clock, cell(place, call).packetClock);
   std::optional<Message> message;
@@ -202,15 +204,16 @@ void BlockRun::take(int32_t thread, const Action &action) {
     queues[size_t(action.receives)].pop_front();
     join(clock, message->clock);
     if (message->count != action.count)
-      report({Property::Bounds, fmt::format("receives {} chunks of a message that has {}", action.count, message->count),
-              action.line, message->line, "the message"});
+      report({Property::Bounds,
+              fmt::format("receives {} chunks of a message that has {}", action.count, message->count), action.line,
+              message->line, "the message"});
   }
   std::vector<Content> values = readSources(thread, action, message ? &*message : nullptr);
   Access now{thread, int32_t(progress[size_t(thread)].next), call, clock[size_t(thread)] + 1};
   Clock after = clock;
   after[size_t(thread)] = now.time;
   SharedClock known;
-  for (Place place : action.destinations)
+  for (ChunkPlace place : action.destinations)
     for (int32_t chunk = 0; chunk < action.count; ++chunk, ++place.chunk) {
       write(place, thread, now, values[size_t(chunk)]);
       if (!place.isPackets)
@@ -224,8 +227,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
     known = std::make_shared<const Clock>(after);
   if (action.sends >= 0)
     queues[size_t(action.sends)].push_back({action.count, action.line, std::move(values), known});
-  for (int32_t semaphore : action.signals)
-    {
+  for (int32_t semaphore : action.signals) {
     const SharedClock &start = progress[size_t(thread)].start;
     counters[size_t(semaphore)].signals.push_back({action.isRelaxed ? start : known, start});
   }

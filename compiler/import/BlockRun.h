@@ -1,5 +1,6 @@
-// One run of all thread blocks of a schedule, over calls that follow each other. Vector clocks say what is ordered in every
-// interleaving: whatever waits, waits for what one thread does, so all interleavings have the same order. Used by Judge.
+// One run of all thread blocks of a schedule, over calls that follow each other. Vector clocks say what is ordered in
+// every interleaving: whatever waits, waits for what one thread does, so all interleavings have the same order. Used by
+// Judge.
 #pragma once
 
 #include "compiler/import/Finding.h"
@@ -19,7 +20,7 @@ struct Contribution {
   auto operator<=>(const Contribution &) const = default;
 };
 using Contributions = std::vector<Contribution>;      // sorted, each chunk once
-using Content = std::shared_ptr<const Contributions>;   // null: nobody wrote it
+using Content = std::shared_ptr<const Contributions>; // null: nobody wrote it
 
 /// An action of the first call, in an order in which all threads can take theirs one after the other.
 struct Taken {
@@ -82,7 +83,7 @@ private:
   void countSignallers();
   bool advance(int32_t thread);
   bool isReady(int32_t thread, const Action &action) const;
-  bool hasPackets(const Place &place, int32_t count, int32_t call) const;
+  bool hasPackets(const ChunkPlace &place, int32_t count, int32_t call) const;
   void take(int32_t thread, const Action &action);
   void join(Clock &clock, const SharedClock &other) const;
   void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call, bool isRelaxed);
@@ -92,16 +93,18 @@ private:
   void checkOutput(int32_t rank, int32_t chunk, int32_t call);
   Contributions expected(int32_t rank, int32_t chunk, int32_t call) const;
   std::string describeInput(const Contribution &part, int32_t call) const;
-  std::string describeWrong(const Place &place, const Content &value, const Contributions &wanted, int32_t call) const;
+  std::string describeWrong(const ChunkPlace &place, const Content &value, const Contributions &wanted,
+                            int32_t call) const;
   void findBlocked();
   std::string describeBlocked(int32_t thread, const Action &action) const;
 
-  size_t cellIndex(Place place, int32_t call) const;
-  Cell &cell(Place place, int32_t call) { return cells[size_t(place.rank)][cellIndex(place, call)]; }
+  size_t cellIndex(ChunkPlace place, int32_t call) const;
+  Cell &cell(ChunkPlace place, int32_t call) { return cells[size_t(place.rank)][cellIndex(place, call)]; }
   bool isOver(const Access &access, int32_t thread) const;
-  void read(const Place &place, int32_t thread, const Access &now);
-  void write(const Place &place, int32_t thread, const Access &now, Content value);
-  void reportConflict(const Place &place, const Access &earlier, const Access &now, bool isEarlierWrite, bool isWrite);
+  void read(const ChunkPlace &place, int32_t thread, const Access &now);
+  void write(const ChunkPlace &place, int32_t thread, const Access &now, Content value);
+  void reportConflict(const ChunkPlace &place, const Access &earlier, const Access &now, bool isEarlierWrite,
+                      bool isWrite);
   void report(Finding finding);
   int32_t lineOf(const Access &access) const;
   std::string describe(const Access &access, bool isWrite) const;

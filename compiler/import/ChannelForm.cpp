@@ -116,12 +116,14 @@ void ProgramBuilder::addMove(const SequenceStep &step) {
   Value source = bufferOf(step.source), destination = bufferOf(step.destination);
   Value peer = step.peer < 0 ? Value() : constant(step.peer);
   if (step.kind == StepKind::Put)
-    PutOp::create(builder, location, source, sourceOffsets, sourceSizes, destination, offsets, sizes, peer, lane, numLanes);
+    PutOp::create(builder, location, source, sourceOffsets, sourceSizes, destination, offsets, sizes, peer, lane,
+                  numLanes);
   else if (step.kind == StepKind::Reduce)
-    ChannelReduceOp::create(builder, location, source, sourceOffsets, sourceSizes, destination, offsets, sizes, peer, lane,
-                            numLanes);
+    ChannelReduceOp::create(builder, location, source, sourceOffsets, sourceSizes, destination, offsets, sizes, peer,
+                            lane, numLanes);
   else if (peer)
-    GetOp::create(builder, location, source, sourceOffsets, sourceSizes, destination, offsets, sizes, peer, lane, numLanes);
+    GetOp::create(builder, location, source, sourceOffsets, sourceSizes, destination, offsets, sizes, peer, lane,
+                  numLanes);
   else
     ChannelCopyOp::create(builder, location, source, sourceOffsets, sourceSizes, destination, offsets, sizes, lane,
                           numLanes);
@@ -154,8 +156,7 @@ void ProgramBuilder::addStep(const SequenceStep &step) {
 
 void ProgramBuilder::addRank(int32_t rank) {
   Location location = locationOf(schedule.line);
-  Value isRank =
-      arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, coordinate, constant(rank));
+  Value isRank = arith::CmpIOp::create(builder, location, arith::CmpIPredicate::eq, coordinate, constant(rank));
   auto branch = scf::IfOp::create(builder, location, isRank, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(branch.thenBlock());
@@ -170,11 +171,11 @@ OwningOpRef<ModuleOp> ProgramBuilder::build() {
   MLIRContext *context = builder.getContext();
   auto collective = CollectiveAttr::get(context, kindOf(schedule.collective), {0});
   auto sizes = builder.getDenseI64ArrayAttr({schedule.numRanks});
-  auto program = ProgramOp::create(builder, location, builder.getStringAttr(programName(schedule)), collective,
-                                   builder.getStrArrayAttr({"rank"}), builder.getArrayAttr({sizes}),
-                                   uint64_t(sequence.numSemaphores),
-                                   sequence.mayRunInPlace ? InPlace::Direct : InPlace::CopyInput,
-                                   /*needs_handshake=*/false, /*proved=*/nullptr);
+  auto program =
+      ProgramOp::create(builder, location, builder.getStringAttr(programName(schedule)), collective,
+                        builder.getStrArrayAttr({"rank"}), builder.getArrayAttr({sizes}),
+                        uint64_t(sequence.numSemaphores), sequence.mayRunInPlace ? InPlace::Direct : InPlace::CopyInput,
+                        /*needs_handshake=*/false, /*proved=*/nullptr);
   top = &program.getBody().emplaceBlock();
   builder.setInsertionPointToStart(top);
   coordinate = CoordOp::create(builder, location, uint64_t(0));

@@ -6,8 +6,8 @@
 
 namespace kolo::foreign {
 
-/// Of those that the checker of programs proves, the ones that a schedule can break, in the order in which a finding hides
-/// those of later ones.
+/// Of those that the checker of programs proves, the ones that a schedule can break, in the order in which a finding
+/// hides those of later ones.
 enum class Property : uint8_t { Bounds, Deadlock, Race, Result, Balance, Invocations };
 
 /// "V2".

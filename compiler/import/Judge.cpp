@@ -19,7 +19,7 @@ public:
 
 private:
   void checkBounds();
-  void checkPlace(const Action &action, const Place &place, bool isWrite);
+  void checkPlace(const Action &action, const ChunkPlace &place, bool isWrite);
   void checkOverlap(const Action &action);
   void checkBalance();
   void checkSlots();
@@ -34,24 +34,25 @@ private:
 
 } // namespace
 
-void Judge::checkPlace(const Action &action, const Place &place, bool isWrite) {
+void Judge::checkPlace(const Action &action, const ChunkPlace &place, bool isWrite) {
   static constexpr std::array names{"input", "output", "scratch memory"};
   int32_t size = schedule.numChunks(place.rank, place.memory);
   if (place.chunk < 0 || place.chunk > size - action.count)
     report(Property::Bounds,
-           fmt::format("{} {} chunks from {} on, and the {} of rank {} has {}", isWrite ? "writes" : "reads", action.count,
-                       place.chunk, names[size_t(place.memory)], place.rank, size),
+           fmt::format("{} {} chunks from {} on, and the {} of rank {} has {}", isWrite ? "writes" : "reads",
+                       action.count, place.chunk, names[size_t(place.memory)], place.rank, size),
            action.line);
   else if (isWrite && place.memory == Memory::Input && !isInPlace)
-    report(Property::Bounds, fmt::format("writes {}, which belongs to the caller", describe(schedule, place)), action.line);
+    report(Property::Bounds, fmt::format("writes {}, which belongs to the caller", describe(schedule, place)),
+           action.line);
 }
 
 /// The interpreter may cut a step into pieces, in any way: then it is not said whether a chunk is read before it is
 /// written.
 void Judge::checkOverlap(const Action &action) {
-  for (const Place &source : action.sources)
-    for (const Place &destination : action.destinations) {
-      Place from = resolve(schedule, isInPlace, source), to = resolve(schedule, isInPlace, destination);
+  for (const ChunkPlace &source : action.sources)
+    for (const ChunkPlace &destination : action.destinations) {
+      ChunkPlace from = resolve(schedule, isInPlace, source), to = resolve(schedule, isInPlace, destination);
       if (from.rank == to.rank && from.memory == to.memory && from.chunk != to.chunk &&
           std::abs(from.chunk - to.chunk) < action.count)
         report(Property::Race,
@@ -66,9 +67,9 @@ void Judge::checkBounds() {
     for (const Action &action : thread.actions) {
       if (!action.isMove())
         continue;
-      for (const Place &place : action.sources)
+      for (const ChunkPlace &place : action.sources)
         checkPlace(action, place, false);
-      for (const Place &place : action.destinations)
+      for (const ChunkPlace &place : action.destinations)
         checkPlace(action, place, true);
       checkOverlap(action);
     }
@@ -99,14 +100,14 @@ void Judge::checkBalance() {
   for (size_t each = 0; each < sent.size(); ++each)
     if (const Connection &ends = schedule.connections[each]; sent[each] != received[each])
       report(Property::Balance,
-             fmt::format("in one call, rank {} sends {} messages to rank {} on channel {}, which receives {}", ends.sender,
-                         sent[each], ends.receiver, ends.channel, received[each]),
+             fmt::format("in one call, rank {} sends {} messages to rank {} on channel {}, which receives {}",
+                         ends.sender, sent[each], ends.receiver, ends.channel, received[each]),
              lines[each]);
   for (size_t each = 0; each < signalled.size(); ++each)
     if (signalled[each] != acquired[each])
       report(Property::Balance,
-             fmt::format("in one call, {} is signalled {} times and waited for {} times", schedule.semaphores[each].name,
-                         signalled[each], acquired[each]),
+             fmt::format("in one call, {} is signalled {} times and waited for {} times",
+                         schedule.semaphores[each].name, signalled[each], acquired[each]),
              semaphoreLines[each]);
 }
 
@@ -122,9 +123,10 @@ void Judge::checkSlots() {
     tooFew = enough;
   while (enough - tooFew > 1)
     (findStuck(schedule, (enough + tooFew) / 2) ? tooFew : enough) = (enough + tooFew) / 2;
-  report(Property::Deadlock,
-         fmt::format("{}: {} holds no more, and the largest call needs {}", stuck->message, schedule.interpreter, enough),
-         stuck->line);
+  report(
+      Property::Deadlock,
+      fmt::format("{}: {} holds no more, and the largest call needs {}", stuck->message, schedule.interpreter, enough),
+      stuck->line);
 }
 
 Judgement Judge::run() {
@@ -142,8 +144,9 @@ Judgement Judge::run() {
 
 std::variant<Judgement, Refusal> judge(const Schedule &schedule) {
   if (double bytes = BlockRun::bytesNeeded(schedule); bytes > BlockRun::mostBytes)
-    return Refusal{schedule.line, fmt::format("has {} thread blocks, and to check what orders them would take {:.3g} GiB",
-                                              schedule.threads.size(), bytes / (1 << 30))};
+    return Refusal{schedule.line,
+                   fmt::format("has {} thread blocks, and to check what orders them would take {:.3g} GiB",
+                               schedule.threads.size(), bytes / (1 << 30))};
   Judgement result;
   for (bool isInPlace : {false, true}) {
     if (isInPlace ? !schedule.runsInPlace : !schedule.runsOutOfPlace)

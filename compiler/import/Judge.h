@@ -1,5 +1,5 @@
-// What holds of a schedule as its interpreter runs it: the properties that thread blocks can break. Used by the tools, before
-// a channel program is made of it.
+// What holds of a schedule as its interpreter runs it: the properties that thread blocks can break. Used by the tools,
+// before a channel program is made of it.
 #pragma once
 
 #include "compiler/import/BlockRun.h"

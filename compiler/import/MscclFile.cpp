@@ -26,7 +26,9 @@ private:
   [[noreturn]] void refuse(pugi::xml_node node, const std::string &message) const {
     throw Refusal{lineOf(node), message};
   }
-  int32_t lineOf(pugi::xml_node node) const { return source.lineOf(size_t(std::max<ptrdiff_t>(node.offset_debug(), 0))); }
+  int32_t lineOf(pugi::xml_node node) const {
+    return source.lineOf(size_t(std::max<ptrdiff_t>(node.offset_debug(), 0)));
+  }
   std::string_view word(pugi::xml_node node, const char *name) const;
   int64_t number(pugi::xml_node node, const char *name, int64_t least, int64_t most) const;
   int32_t smallNumber(pugi::xml_node node, const char *name, int64_t least, int64_t most) const {
@@ -108,8 +110,9 @@ MscclStep Reader::readStep(pugi::xml_node node, size_t index) const {
   if (pugi::xml_node inside = node.first_child())
     refuse(inside, "something inside <step>");
   if (int64_t known = number(node, "s", 0, mostNumber); known != int64_t(index))
-    refuse(node, fmt::format("s is {}, and this is step {} of its block: RCCL counts them, so waits would be for others",
-                             known, index));
+    refuse(node,
+           fmt::format("s is {}, and this is step {} of its block: RCCL counts them, so waits would be for others",
+                       known, index));
   std::string_view type = word(node, "type");
   const auto *found = std::ranges::find(typeNames, type);
   if (found == typeNames.end())
@@ -170,8 +173,9 @@ void Reader::readHead(pugi::xml_node node, MscclFile &file) const {
 MscclFile Reader::read() {
   pugi::xml_document document;
   const std::string &text = source.text();
-  pugi::xml_parse_result result = document.load_buffer(
-      text.data(), text.size(), (pugi::parse_default | pugi::parse_doctype) & ~pugi::parse_escapes, pugi::encoding_utf8);
+  pugi::xml_parse_result result =
+      document.load_buffer(text.data(), text.size(), (pugi::parse_default | pugi::parse_doctype) & ~pugi::parse_escapes,
+                           pugi::encoding_utf8);
   if (!result)
     throw Refusal{source.lineOf(size_t(std::max<ptrdiff_t>(result.offset, 0))),
                   fmt::format("is no XML: {}", result.description())};
@@ -204,11 +208,12 @@ std::variant<MscclFile, Refusal> readMscclFile(const SourceText &source) {
 }
 
 static void writeStep(std::string &text, size_t number, const MscclStep &step) {
-  text += fmt::format("      <step s=\"{}\" type=\"{}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{}\" "
-                      "depid=\"{}\" deps=\"{}\" hasdep=\"{}\"/>\n",
-                      number, typeNames[size_t(step.type)], memoryNames[size_t(step.sourceMemory)], step.source,
-                      memoryNames[size_t(step.destinationMemory)], step.destination, step.count, step.waitBlock,
-                      step.waitStep, int(step.hasDependents));
+  text +=
+      fmt::format("      <step s=\"{}\" type=\"{}\" srcbuf=\"{}\" srcoff=\"{}\" dstbuf=\"{}\" dstoff=\"{}\" cnt=\"{}\" "
+                  "depid=\"{}\" deps=\"{}\" hasdep=\"{}\"/>\n",
+                  number, typeNames[size_t(step.type)], memoryNames[size_t(step.sourceMemory)], step.source,
+                  memoryNames[size_t(step.destinationMemory)], step.destination, step.count, step.waitBlock,
+                  step.waitStep, int(step.hasDependents));
 }
 
 std::string writeMscclFile(const MscclFile &file) {

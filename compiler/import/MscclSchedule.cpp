@@ -39,7 +39,7 @@ private:
   const int32_t rank;
   const MscclBlock &block;
   std::vector<Instruction> instructions;
-  std::vector<const MscclStep *> pending; // nops, whose waits the next step takes over
+  std::vector<const MscclStep *> pending;                       // nops, whose waits the next step takes over
   std::optional<std::tuple<Memory, int32_t, Memory>> reduction; // destination and source of one that may go on
   int32_t numReductions = 0;                                    // of the block
 };
@@ -83,7 +83,7 @@ Action BlockReader::makeAction(const MscclStep &step) const {
   Action action;
   action.line = step.line;
   action.count = step.count;
-  Place source{rank, step.sourceMemory, step.source}, destination{rank, step.destinationMemory, step.destination};
+  ChunkPlace source{rank, step.sourceMemory, step.source}, destination{rank, step.destinationMemory, step.destination};
   switch (step.type) {
   case MscclType::Send:
   case MscclType::ReceiveReduceSend:
@@ -185,7 +185,8 @@ void ScheduleMaker::makeHead() {
   schedule.numRanks = int32_t(file.ranks.size());
   int32_t numBlocks = schedule.collective == Collective::AllReduce ? 1 : schedule.numRanks;
   if (file.numChunks % numBlocks != 0)
-    throw Refusal{file.line, fmt::format("nchunksperloop is {}, which {} ranks cannot share", file.numChunks, numBlocks)};
+    throw Refusal{file.line,
+                  fmt::format("nchunksperloop is {}, which {} ranks cannot share", file.numChunks, numBlocks)};
   schedule.chunksPerBlock = file.numChunks / numBlocks;
   if (!file.runsInPlace && !file.runsOutOfPlace)
     throw Refusal{file.line, "inplace and outofplace are 0: RCCL takes it for no call"};
@@ -195,8 +196,8 @@ void ScheduleMaker::makeHead() {
 
 /// As mscclSetupCount does, for the largest call: smaller ones need no more messages.
 void ScheduleMaker::makeSlots() {
-  // A connection's buffer has 8 steps, of which a message takes 4 (MSCCL_CHUNKSTEPS), or 1 with LL and LL128. Its size is
-  // what RCCL has without NCCL_BUFFSIZE: 4 MiB, and for LL and LL128 what 256 threads fill.
+  // A connection's buffer has 8 steps, of which a message takes 4 (MSCCL_CHUNKSTEPS), or 1 with LL and LL128. Its size
+  // is what RCCL has without NCCL_BUFFSIZE: 4 MiB, and for LL and LL128 what 256 threads fill.
   struct Buffer {
     int32_t slots;
     int64_t messageBytes;
@@ -212,8 +213,8 @@ void ScheduleMaker::makeSlots() {
 }
 
 int32_t ScheduleMaker::connection(int32_t channel, int32_t sender, int32_t receiver, bool isSender, int32_t line) {
-  auto [found, isNew] = connections.try_emplace({channel, sender, receiver},
-                                                Ends{int32_t(schedule.connections.size()), {0, 0}});
+  auto [found, isNew] =
+      connections.try_emplace({channel, sender, receiver}, Ends{int32_t(schedule.connections.size()), {0, 0}});
   if (isNew)
     schedule.connections.push_back({sender, receiver, channel});
   int32_t &known = found->second.lines[size_t(isSender)];
@@ -239,8 +240,8 @@ void ScheduleMaker::findConnections() {
     }
 }
 
-/// A step is told of when the first instruction is over that has its number or a higher one, and tells. If there is none,
-/// the wait is for an event that nothing raises.
+/// A step is told of when the first instruction is over that has its number or a higher one, and tells. If there is
+/// none, the wait is for an event that nothing raises.
 void ScheduleMaker::findWaits(int32_t rank, size_t firstThread, std::vector<std::vector<Instruction>> &blocks) {
   std::vector<std::map<int32_t, int32_t>> events(blocks.size()); // by number
   for (size_t block = 0; block < blocks.size(); ++block)

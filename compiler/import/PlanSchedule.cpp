@@ -1,6 +1,7 @@
-// A thread block of a plan becomes two threads. Its data thread stands for all threads of the block: they move data together,
-// an element each. Its control thread stands for the few that signal and wait. Only `nop`, which is __syncthreads, and
-// `barrier` order the two, as in the kernel. What goes through a port channel is done by a thread of the proxy.
+// A thread block of a plan becomes two threads. Its data thread stands for all threads of the block: they move data
+// together, an element each. Its control thread stands for the few that signal and wait. Only `nop`, which is
+// __syncthreads, and `barrier` order the two, as in the kernel. What goes through a port channel is done by a thread of
+// the proxy.
 #include "compiler/import/PlanSchedule.h"
 #include "compiler/import/PlanText.h"
 
@@ -33,8 +34,8 @@ struct RemoteBuffer {
 
 /// What a block refers to by small numbers.
 struct BlockTables {
-  std::array<std::vector<int32_t>, 2> channels;      // numbers of the rank's channels, by type
-  std::array<std::vector<RemoteBuffer>, 2> buffers;  // by type
+  std::array<std::vector<int32_t>, 2> channels;     // numbers of the rank's channels, by type
+  std::array<std::vector<RemoteBuffer>, 2> buffers; // by type
 };
 
 class PlanReader {
@@ -44,7 +45,9 @@ public:
 
 private:
   // JSON.
-  [[noreturn]] static void refuse(const PlanNode &node, const std::string &message) { throw Refusal{node.line, message}; }
+  [[noreturn]] static void refuse(const PlanNode &node, const std::string &message) {
+    throw Refusal{node.line, message};
+  }
   static const PlanNode &member(const PlanNode &node, const char *name, PlanNode::Kind kind);
   static int32_t number(const PlanNode &node, const char *name, int64_t least, int64_t most);
   static int32_t number(const PlanNode &value, const std::string &what, int64_t most);
@@ -75,7 +78,7 @@ private:
   void copy(const PlanNode &op, bool readsPackets, bool writesPackets);
   void reduce(const PlanNode &op, bool isPackets, bool isRemote, size_t numPacketOutputs);
   struct Run {
-    Place place;
+    ChunkPlace place;
     int32_t count;
   };
   Run run(const PlanNode &op, const PlanNode &buffer, bool isPackets) const;
@@ -97,7 +100,7 @@ private:
 
   const PlanNode &root;
   Schedule schedule;
-  int32_t pieces = 1; // of a chunk, for operations that several blocks share
+  int32_t pieces = 1;                                        // of a chunk, for operations that several blocks share
   std::vector<std::array<std::vector<Channel>, 2>> channels; // by rank and type
   std::vector<std::vector<RemoteBuffer>> remoteBuffers;      // by rank
   std::map<std::tuple<ChannelType, int32_t, int32_t, int32_t>, int32_t> channelSemaphores;
@@ -108,9 +111,9 @@ private:
   // The block that is read.
   int32_t rank = 0, block = 0, dataThread = 0, controlThread = 0;
   BlockTables tables;
-  std::map<int32_t, int32_t> numBarriers;                                  // passed by this block, by number
-  std::map<std::tuple<int32_t, int32_t, int32_t>, int32_t> barrierEvents;  // of this rank: barrier, turn, block
-  std::map<int32_t, std::set<int32_t>> barrierBlocks;                      // of this rank
+  std::map<int32_t, int32_t> numBarriers;                                 // passed by this block, by number
+  std::map<std::tuple<int32_t, int32_t, int32_t>, int32_t> barrierEvents; // of this rank: barrier, turn, block
+  std::map<int32_t, std::set<int32_t>> barrierBlocks;                     // of this rank
 };
 
 constexpr int64_t mostChunks = 1 << 20;
@@ -265,8 +268,8 @@ PlanReader::Run PlanReader::run(const PlanNode &op, const PlanNode &buffer, bool
   if (buffer.find("buffer_id")) {
     std::optional<ChannelType> type = channelType(op, "channel_type");
     const std::vector<RemoteBuffer> &known = tables.buffers[size_t(type.value_or(ChannelType::Memory))];
-    const RemoteBuffer &remote = known.empty() ? RemoteBuffer{}
-                                               : known[size_t(number(buffer, "buffer_id", 0, int64_t(known.size()) - 1))];
+    const RemoteBuffer &remote =
+        known.empty() ? RemoteBuffer{} : known[size_t(number(buffer, "buffer_id", 0, int64_t(known.size()) - 1))];
     if (known.empty())
       refuse(buffer, "'buffer_id' is of no remote buffer of this block");
     result.place.rank = remote.rank;
@@ -274,7 +277,8 @@ PlanReader::Run PlanReader::run(const PlanNode &op, const PlanNode &buffer, bool
   } else {
     result.place.memory = memory(buffer, "type");
   }
-  int32_t first = number(buffer, "index", 0, mostChunks) * pieces, count = number(buffer, "size", 0, mostChunks) * pieces;
+  int32_t first = number(buffer, "index", 0, mostChunks) * pieces,
+          count = number(buffer, "size", 0, mostChunks) * pieces;
   int32_t part = 0, parts = 1;
   if (const PlanNode *group = op.find("tbg_info")) {
     parts = number(*group, "tbg_size", 1, mostPieces);
@@ -309,9 +313,10 @@ int32_t PlanReader::channelSemaphore(ChannelType type, int32_t sender, int32_t r
   auto [found, isNew] =
       channelSemaphores.try_emplace({type, sender, receiver, ordinal}, int32_t(schedule.semaphores.size()));
   if (isNew)
-    schedule.semaphores.push_back({fmt::format("{} channel {} from rank {} to rank {}",
-                                               type == ChannelType::Memory ? "memory" : "port", ordinal, sender, receiver),
-                                   receiver});
+    schedule.semaphores.push_back(
+        {fmt::format("{} channel {} from rank {} to rank {}", type == ChannelType::Memory ? "memory" : "port", ordinal,
+                     sender, receiver),
+         receiver});
   return found->second;
 }
 
@@ -332,7 +337,8 @@ void PlanReader::synchronise(const PlanNode &op, bool isBarrier) {
     int32_t id = number(op, "barrier_id", 0, mostChunks);
     const std::set<int32_t> &blocks = barrierBlocks[id];
     if (int32_t wanted = number(op, "num_threadblocks", 1, mostChunks); size_t(wanted) != blocks.size())
-      refuse(op, fmt::format("barrier {} is for {} blocks, and {} of rank {} come to it", id, wanted, blocks.size(), rank));
+      refuse(op,
+             fmt::format("barrier {} is for {} blocks, and {} of rank {} come to it", id, wanted, blocks.size(), rank));
     // Each event of a barrier's turn is raised by the data thread once it has met its own control thread.
     int32_t turn = numBarriers[id]++;
     auto eventOf = [&](int32_t each) {
@@ -414,7 +420,8 @@ void PlanReader::flush(const PlanNode &op) {
   std::span<const PlanNode> ids = list(op, "channel_ids");
   size_t numFlushed = list(op, "dst_buff").size();
   if (numFlushed < ids.size())
-    schedule.notes.push_back(fmt::format("line {}: a flush without 'dst_buff' waits for nothing in MSCCL++ 0.9", op.line));
+    schedule.notes.push_back(
+        fmt::format("line {}: a flush without 'dst_buff' waits for nothing in MSCCL++ 0.9", op.line));
   for (const PlanNode &id : ids.first(std::min(numFlushed, ids.size()))) {
     const Channel &channel = channelOf(op, id, ChannelType::Port);
     auto last = lastOfProxy.find(proxy(channel, tables.channels[1][size_t(id.number)]));
@@ -445,8 +452,8 @@ void PlanReader::get(const PlanNode &op) {
     // handleGet adds the source's offset to the destination, and the other way round.
     std::swap(source.place.chunk, destination.place.chunk);
     if (source.place.chunk != destination.place.chunk)
-      schedule.notes.push_back(fmt::format("line {}: the executor of MSCCL++ 0.9 takes the offsets of a get for each other",
-                                           op.line));
+      schedule.notes.push_back(
+          fmt::format("line {}: the executor of MSCCL++ 0.9 takes the offsets of a get for each other", op.line));
     Action &action = data(op);
     action.count = source.count;
     action.sources = {source.place};
@@ -468,7 +475,8 @@ void PlanReader::copy(const PlanNode &op, bool readsPackets, bool writesPackets)
 /// packets, or memory of peers. The other destinations are at peers, after packets of this rank's own.
 void PlanReader::reduce(const PlanNode &op, bool isPackets, bool isRemote, size_t numPacketOutputs) {
   if (const PlanNode *what = op.find("reduce_op"); what && what->text != "sum")
-    refuse(op, fmt::format("'reduce_op' is {}: Kolo takes the operation of the call, and imports sums", quote(what->text)));
+    refuse(op,
+           fmt::format("'reduce_op' is {}: Kolo takes the operation of the call, and imports sums", quote(what->text)));
   std::span<const PlanNode> from = buffers(op, "src_buff", 1), to = buffers(op, "dst_buff", 1 + numPacketOutputs);
   Action action;
   action.line = op.line;
@@ -515,8 +523,9 @@ void PlanReader::readOperation(const PlanNode &op) {
   if (name == "copy" || name == "upkt" || name == "cpkt")
     return copy(op, name == "upkt", name == "cpkt");
   static const std::map<std::string_view, std::tuple<bool, bool, size_t>> reductions{
-      {"re", {false, false, 0}},   {"res", {false, true, 0}},    {"rre", {false, false, 0}},  {"rres", {false, true, 0}},
-      {"repkt", {true, false, 0}}, {"respkt", {true, true, 0}}, {"recpkt", {true, false, 1}}, {"recspkt", {true, true, 1}}};
+      {"re", {false, false, 0}},    {"res", {false, true, 0}},   {"rre", {false, false, 0}},
+      {"rres", {false, true, 0}},   {"repkt", {true, false, 0}}, {"respkt", {true, true, 0}},
+      {"recpkt", {true, false, 1}}, {"recspkt", {true, true, 1}}};
   if (auto found = reductions.find(name); found != reductions.end())
     return std::apply([&](bool isPackets, bool isRemote, size_t number) { reduce(op, isPackets, isRemote, number); },
                       found->second);
@@ -536,13 +545,13 @@ void PlanReader::readBlock(const PlanNode &node, int32_t id) {
   for (const PlanNode &channel : list(node, "channels"))
     if (std::optional<ChannelType> type = channelType(channel, "channel_type"))
       for (const PlanNode &each : list(channel, "channel_ids"))
-        tables.channels[size_t(*type)].push_back(number(each, "a number of 'channel_ids'",
-                                                        int64_t(channels[size_t(rank)][size_t(*type)].size()) - 1));
+        tables.channels[size_t(*type)].push_back(
+            number(each, "a number of 'channel_ids'", int64_t(channels[size_t(rank)][size_t(*type)].size()) - 1));
   for (const PlanNode &reference : list(node, "remote_buffer_refs"))
     if (std::optional<ChannelType> type = channelType(reference, "access_channel_type"))
       for (const PlanNode &each : list(reference, "remote_buffer_ids"))
-        tables.buffers[size_t(*type)].push_back(remoteBuffers[size_t(rank)][size_t(number(
-            each, "a number of 'remote_buffer_ids'", int64_t(remoteBuffers[size_t(rank)].size()) - 1))]);
+        tables.buffers[size_t(*type)].push_back(remoteBuffers[size_t(rank)][size_t(
+            number(each, "a number of 'remote_buffer_ids'", int64_t(remoteBuffers[size_t(rank)].size()) - 1))]);
   dataThread = int32_t(schedule.threads.size());
   controlThread = dataThread + 1;
   schedule.threads.push_back({rank, fmt::format("block {}", id), node.line, {}});
@@ -559,9 +568,10 @@ void PlanReader::checkWaiters() const {
       for (int32_t semaphore : action.acquires) {
         auto &[known, line] = waiters[size_t(semaphore)];
         if (known >= 0 && known != int32_t(thread))
-          throw Refusal{action.line, fmt::format("two blocks wait for {}, line {} too: which of them takes a signal depends "
-                                                 "on timing",
-                                                 schedule.semaphores[size_t(semaphore)].name, line)};
+          throw Refusal{action.line,
+                        fmt::format("two blocks wait for {}, line {} too: which of them takes a signal depends "
+                                    "on timing",
+                                    schedule.semaphores[size_t(semaphore)].name, line)};
         known = int32_t(thread);
         line = action.line;
       }

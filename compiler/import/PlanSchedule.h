@@ -8,8 +8,8 @@
 
 namespace kolo::foreign {
 
-/// Refuses what is no plan, operations on switch channels, and what the executor leaves to chance: two blocks that wait for
-/// one semaphore.
+/// Refuses what is no plan, operations on switch channels, and what the executor leaves to chance: two blocks that wait
+/// for one semaphore.
 std::variant<Schedule, Refusal> readPlan(const SourceText &source, const std::string &path);
 
 } // namespace kolo::foreign

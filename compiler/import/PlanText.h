@@ -16,8 +16,8 @@ struct PlanNode {
   Kind kind = Kind::Other;
   int32_t line = 0;
   std::string text;
-  int64_t number = 0; // of Truth: 0 or 1
-  std::string name;              // of a member of an object
+  int64_t number = 0;             // of Truth: 0 or 1
+  std::string name;               // of a member of an object
   std::vector<PlanNode> elements; // of an array, or members
 
   /// Null if the object has no such member.

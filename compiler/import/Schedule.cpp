@@ -6,7 +6,7 @@
 
 namespace kolo::foreign {
 
-Place resolve(const Schedule &schedule, bool isInPlace, Place place) {
+ChunkPlace resolve(const Schedule &schedule, bool isInPlace, ChunkPlace place) {
   if (!isInPlace || place.memory == Memory::Scratch)
     return place;
   int32_t own = place.rank * schedule.chunksPerBlock;
@@ -28,13 +28,13 @@ Place resolve(const Schedule &schedule, bool isInPlace, Place place) {
   return place;
 }
 
-std::string describe(const Schedule &schedule, const Place &place) {
+std::string describe(const Schedule &schedule, const ChunkPlace &place) {
   static constexpr std::array names{"input", "output", "scratch memory"};
   std::string part;
   if (schedule.pieces > 1)
     part = fmt::format("part {} of {} of ", place.chunk % schedule.pieces + 1, schedule.pieces);
-  return fmt::format("{}chunk {} of the {} of rank {}", part, place.chunk / schedule.pieces, names[size_t(place.memory)],
-                     place.rank);
+  return fmt::format("{}chunk {} of the {} of rank {}", part, place.chunk / schedule.pieces,
+                     names[size_t(place.memory)], place.rank);
 }
 
 } // namespace kolo::foreign

@@ -15,13 +15,13 @@ enum class Collective : uint8_t { AllGather, AllReduce, AllToAll, ReduceScatter 
 enum class Memory : uint8_t { Input, Output, Scratch };
 
 /// The first chunk of a run of consecutive ones.
-struct Place {
+struct ChunkPlace {
   int32_t rank = 0;
   Memory memory = Memory::Input;
   int32_t chunk = 0;
   bool isPackets = false; // data with the number of its call: a read waits for it, and then knows what its writer knew
-  bool operator==(const Place &) const = default;
-  auto operator<=>(const Place &) const = default;
+  bool operator==(const ChunkPlace &) const = default;
+  auto operator<=>(const ChunkPlace &) const = default;
 };
 
 /// What a thread does at once. In this order: it waits for `waits`, acquires, takes a message and the packets among the
@@ -29,14 +29,14 @@ struct Place {
 struct Action {
   int32_t line = 0;  // of the file
   int32_t count = 0; // chunks of the message, and of every place
-  std::vector<Place> sources, destinations;
-  int32_t receives = -1, sends = -1;    // connections
-  std::vector<int32_t> waits;           // events
-  std::vector<int32_t> raises;          // events
-  std::vector<int32_t> acquires;        // semaphores: each takes one signal
-  std::vector<int32_t> signals;         // semaphores: each adds one
-  bool isRelaxed = false;               // signals and acquires order only what was over before the call
-  bool mayStillRead = false;            // when it raises: the sources are read at the latest when the thread goes on
+  std::vector<ChunkPlace> sources, destinations;
+  int32_t receives = -1, sends = -1; // connections
+  std::vector<int32_t> waits;        // events
+  std::vector<int32_t> raises;       // events
+  std::vector<int32_t> acquires;     // semaphores: each takes one signal
+  std::vector<int32_t> signals;      // semaphores: each adds one
+  bool isRelaxed = false;            // signals and acquires order only what was over before the call
+  bool mayStillRead = false;         // when it raises: the sources are read at the latest when the thread goes on
   bool isMove() const { return count > 0; }
 };
 
@@ -68,10 +68,10 @@ struct Schedule {
   int32_t chunksPerBlock = 1; // of a block of the call's count
   int32_t pieces = 1;         // a chunk of the file is so many of these chunks
   bool runsInPlace = false, runsOutOfPlace = true;
-  bool hasTwoPacketBuffers = false; // packets go to two scratch buffers in turn, a call each
-  int32_t slots = 0;                // messages that a connection holds; 0: any number
-  int32_t chunksPerMessage = 1;     // at least: a step of more chunks is several messages
-  int32_t line = 0;                 // of the head
+  bool hasTwoPacketBuffers = false;   // packets go to two scratch buffers in turn, a call each
+  int32_t slots = 0;                  // messages that a connection holds; 0: any number
+  int32_t chunksPerMessage = 1;       // at least: a step of more chunks is several messages
+  int32_t line = 0;                   // of the head
   std::vector<int32_t> scratchChunks; // by rank
   std::vector<Thread> threads;
   std::vector<Connection> connections;
@@ -99,10 +99,10 @@ struct Schedule {
 };
 
 /// One name for memory that input and output share in a call in place, as NCCL defines it.
-Place resolve(const Schedule &schedule, bool isInPlace, Place place);
+ChunkPlace resolve(const Schedule &schedule, bool isInPlace, ChunkPlace place);
 
 /// "chunk 3 of the output of rank 2", by the numbers of the file.
-std::string describe(const Schedule &schedule, const Place &place);
+std::string describe(const Schedule &schedule, const ChunkPlace &place);
 
 /// Why a file is refused, at a line of it; 0: the file as a whole.
 struct Refusal {

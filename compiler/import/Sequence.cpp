@@ -34,17 +34,17 @@ private:
   void move(const Action &action);
   void end();
   std::vector<Slice> gather(const Action &action);
-  void gatherInto(const Place &destination, const Action &action);
-  void store(const std::vector<Slice> &values, const Place &destination);
+  void gatherInto(const ChunkPlace &destination, const Action &action);
+  void store(const std::vector<Slice> &values, const ChunkPlace &destination);
   std::vector<Slice> receive(int32_t connection);
   void send(int32_t connection, const std::vector<Slice> &values);
   void signal(int32_t semaphore);
 
   // Memory. A place of several chunks is given chunk by chunk.
-  Place resolved(const Place &place) const { return resolve(schedule, isInPlace, place); }
-  std::vector<Slice> slicesOf(const Place &place, int32_t count) const;
-  std::vector<Slice> makeSlices(const Place &place, const std::vector<Slice> &values);
-  Slice callerSlice(const Place &place) const;
+  ChunkPlace resolved(const ChunkPlace &place) const { return resolve(schedule, isInPlace, place); }
+  std::vector<Slice> slicesOf(const ChunkPlace &place, int32_t count) const;
+  std::vector<Slice> makeSlices(const ChunkPlace &place, const std::vector<Slice> &values);
+  Slice callerSlice(const ChunkPlace &place) const;
   std::vector<Slice> makeRoom(int32_t rank, BufferName buffer, const std::vector<Slice> &values);
 
   // Steps.
@@ -69,16 +69,16 @@ private:
   Sequence sequence;
   int32_t own = 0, line = 0;
   std::vector<Message> messages;
-  std::vector<std::deque<size_t>> queues;             // by connection
+  std::vector<std::deque<size_t>> queues;              // by connection
   std::vector<std::deque<std::optional<size_t>>> told; // by semaphore; nothing: a signal inside of a rank
-  std::map<Place, size_t> packets;
-  std::map<Place, Slice> scratch;                     // what holds the value that was written last
-  std::map<std::pair<Place, int32_t>, Slice> scratchRoom; // for a chunk of this number
+  std::map<ChunkPlace, size_t> packets;
+  std::map<ChunkPlace, Slice> scratch;                                 // what holds the value that was written last
+  std::map<std::pair<ChunkPlace, int32_t>, Slice> scratchRoom;         // for a chunk of this number
   std::map<std::tuple<int32_t, BufferName, int32_t>, int32_t> numUsed; // blocks, by rank and number of the chunk
-  std::vector<std::set<Slice>> putSources;            // that may still be read, by rank
-  std::vector<std::set<int32_t>> putPeers;            // to whom puts may be on their way
-  std::set<std::pair<int32_t, int32_t>> hasEntered;   // (who waited, for whom)
-  std::vector<std::vector<int32_t>> entriesOf;        // ranks that wait for this one to enter
+  std::vector<std::set<Slice>> putSources;                             // that may still be read, by rank
+  std::vector<std::set<int32_t>> putPeers;                             // to whom puts may be on their way
+  std::set<std::pair<int32_t, int32_t>> hasEntered;                    // (who waited, for whom)
+  std::vector<std::vector<int32_t>> entriesOf;                         // ranks that wait for this one to enter
 };
 
 } // namespace
@@ -94,17 +94,17 @@ Sequencer::Sequencer(const Schedule &schedule)
   line = schedule.line;
 }
 
-Slice Sequencer::callerSlice(const Place &place) const {
+Slice Sequencer::callerSlice(const ChunkPlace &place) const {
   BufferName buffer = place.memory == Memory::Output ? BufferName::Output
                       : isInPlace                    ? BufferName::Work
                                                      : BufferName::Input;
   return {buffer, place.chunk / schedule.chunksPerBlock, place.chunk % schedule.chunksPerBlock};
 }
 
-std::vector<Slice> Sequencer::slicesOf(const Place &place, int32_t count) const {
+std::vector<Slice> Sequencer::slicesOf(const ChunkPlace &place, int32_t count) const {
   std::vector<Slice> slices;
   for (int32_t chunk = 0; chunk < count; ++chunk) {
-    Place each = resolved({place.rank, place.memory, place.chunk + chunk});
+    ChunkPlace each = resolved({place.rank, place.memory, place.chunk + chunk});
     if (each.memory != Memory::Scratch) {
       slices.push_back(callerSlice(each));
       continue;
@@ -133,10 +133,10 @@ std::vector<Slice> Sequencer::makeRoom(int32_t rank, BufferName buffer, const st
 }
 
 /// Where values go that are written to this place.
-std::vector<Slice> Sequencer::makeSlices(const Place &place, const std::vector<Slice> &values) {
+std::vector<Slice> Sequencer::makeSlices(const ChunkPlace &place, const std::vector<Slice> &values) {
   std::vector<Slice> slices;
   for (size_t chunk = 0; chunk < values.size(); ++chunk) {
-    Place each = resolved({place.rank, place.memory, place.chunk + int32_t(chunk)});
+    ChunkPlace each = resolved({place.rank, place.memory, place.chunk + int32_t(chunk)});
     if (each.memory != Memory::Scratch) {
       slices.push_back(callerSlice(each));
     } else {
@@ -185,7 +185,8 @@ void Sequencer::addMoves(StepKind kind, const std::vector<Slice> &from, const st
     return slice == Slice{before.buffer, before.block, before.chunk + 1};
   };
   for (size_t first = 0, next = 0; first < from.size(); first = next) {
-    for (next = first + 1; next < from.size() && follows(from[next], from[next - 1]) && follows(to[next], to[next - 1]);)
+    for (next = first + 1;
+         next < from.size() && follows(from[next], from[next - 1]) && follows(to[next], to[next - 1]);)
       ++next;
     if (kind == StepKind::Copy && peer < 0 && from[first] == to[first])
       continue;
@@ -234,19 +235,20 @@ void Sequencer::send(int32_t connection, const std::vector<Slice> &values) {
 }
 
 /// Combines all sources in one of them, which is the destination, too, or in the destination.
-void Sequencer::gatherInto(const Place &destination, const Action &action) {
-  auto isDestination = [&](const Place &source) { return resolved(source) == resolved(destination); };
+void Sequencer::gatherInto(const ChunkPlace &destination, const Action &action) {
+  auto isDestination = [&](const ChunkPlace &source) { return resolved(source) == resolved(destination); };
   bool isOneOfThem = std::ranges::any_of(action.sources, isDestination);
   std::vector<Slice> values = slicesOf(action.sources[0], action.count);
   std::vector<Slice> gathered = makeSlices(destination, isOneOfThem ? slicesOf(destination, action.count) : values);
   bool isFirst = !isOneOfThem;
-  for (const Place &source : action.sources) {
+  for (const ChunkPlace &source : action.sources) {
     if (isOneOfThem && isDestination(source))
       continue;
     std::vector<Slice> from = slicesOf(source, action.count);
     for (size_t chunk = 0; chunk < from.size(); ++chunk)
       if (from[chunk].chunk != gathered[chunk].chunk)
-        refuse(fmt::format("combines chunk {} of a block with chunk {} of one", from[chunk].chunk, gathered[chunk].chunk));
+        refuse(
+            fmt::format("combines chunk {} of a block with chunk {} of one", from[chunk].chunk, gathered[chunk].chunk));
     addMoves(isFirst ? StepKind::Copy : StepKind::Reduce, from, gathered, source.rank == own ? -1 : source.rank);
     isFirst = false;
   }
@@ -262,7 +264,7 @@ std::vector<Slice> Sequencer::gather(const Action &action) {
   return slicesOf(action.destinations[0], action.count);
 }
 
-void Sequencer::store(const std::vector<Slice> &values, const Place &destination) {
+void Sequencer::store(const std::vector<Slice> &values, const ChunkPlace &destination) {
   std::vector<Slice> slices = makeSlices(destination, values);
   if (destination.rank == own)
     return addMoves(StepKind::Copy, values, slices, -1);
@@ -277,12 +279,12 @@ void Sequencer::move(const Action &action) {
                            resolved(action.sources[0]) == resolved(action.destinations[0]);
     if (isCombinedThere)
       return addMoves(StepKind::Reduce, values, slicesOf(action.destinations[0], action.count), -1);
-    for (const Place &source : action.sources)
+    for (const ChunkPlace &source : action.sources)
       addMoves(StepKind::Reduce, slicesOf(source, action.count), values, -1);
   } else {
     values = gather(action);
   }
-  for (const Place &destination : action.destinations)
+  for (const ChunkPlace &destination : action.destinations)
     store(values, destination);
   if (action.sends >= 0)
     send(action.sends, values);
@@ -309,14 +311,14 @@ void Sequencer::take(const Action &action, int32_t rank) {
     if (message)
       await(*message);
   }
-  for (Place place : action.sources)
+  for (ChunkPlace place : action.sources)
     for (int32_t chunk = 0; place.isPackets && chunk < action.count; ++chunk, ++place.chunk)
       if (auto found = packets.find(place); found != packets.end())
         await(found->second);
   if (action.isMove())
     move(action);
   std::map<int32_t, size_t> announced; // by receiver
-  for (Place place : action.destinations)
+  for (ChunkPlace place : action.destinations)
     for (int32_t chunk = 0; place.isPackets && place.rank != own && chunk < action.count; ++chunk, ++place.chunk) {
       if (!announced.contains(place.rank))
         announced[place.rank] = announce(place.rank);
@@ -336,7 +338,7 @@ void Sequencer::begin() {
   for (own = 0; own < schedule.numRanks; ++own)
     for (int32_t block = 0; block < schedule.numInputBlocks(); ++block) {
       SequenceStep &copy = add(StepKind::Copy);
-      Place there = resolved({own, Memory::Input, block * schedule.chunksPerBlock});
+      ChunkPlace there = resolved({own, Memory::Input, block * schedule.chunksPerBlock});
       copy.source = {BufferName::Input, block, 0};
       copy.destination = callerSlice(there);
       copy.count = schedule.chunksPerBlock;

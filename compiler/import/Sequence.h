@@ -1,8 +1,8 @@
-// A schedule that is right, as one sequence of steps per rank: what a lane of Kolo runs. Thread blocks take turns in an order
-// that their own waits allow, so a rank needs no synchronisation inside. No MLIR.
+// A schedule that is right, as one sequence of steps per rank: what a lane of Kolo runs. Thread blocks take turns in an
+// order that their own waits allow, so a rank needs no synchronisation inside. No MLIR.
 //
-// Kolo's chunks may have different sizes where a count does not divide; those of the other libraries are equal. So every
-// chunk keeps its number inside of its block, also in scratch memory: each buffer is cut as the caller's are.
+// Kolo's chunks may have different sizes where a count does not divide; those of the other libraries are equal. So
+// every chunk keeps its number inside of its block, also in scratch memory: each buffer is cut as the caller's are.
 #pragma once
 
 #include "compiler/import/Schedule.h"
@@ -42,7 +42,7 @@ struct SequenceStep {
 struct Sequence {
   std::array<int32_t, numBuffers> numBlocks{}; // 0: there is no such buffer
   int32_t numSemaphores = 0;
-  bool mayRunInPlace = false;                   // as it is, if the input lies inside the output
+  bool mayRunInPlace = false; // as it is, if the input lies inside the output
   std::vector<std::vector<SequenceStep>> ranks;
 };
 

@@ -20,9 +20,9 @@ private:
   const Schedule &schedule;
   const int32_t slots;
   std::vector<size_t> next;
-  std::vector<int32_t> chunk;   // of the next action, by thread
-  std::vector<int32_t> held;    // messages, by connection
-  std::vector<char> isRaised;   // by event
+  std::vector<int32_t> chunk; // of the next action, by thread
+  std::vector<int32_t> held;  // messages, by connection
+  std::vector<char> isRaised; // by event
 };
 
 } // namespace
@@ -37,8 +37,7 @@ bool SlotRun::advance(size_t thread) {
       if (!isRaised[size_t(event)])
         return didAdvance;
     bool hasMessages = action.receives >= 0 || action.sends >= 0;
-    for (; hasMessages && chunk[thread] < action.count;
-         chunk[thread] += schedule.chunksPerMessage, didAdvance = true) {
+    for (; hasMessages && chunk[thread] < action.count; chunk[thread] += schedule.chunksPerMessage, didAdvance = true) {
       if ((action.receives >= 0 && held[size_t(action.receives)] == 0) ||
           (action.sends >= 0 && held[size_t(action.sends)] >= slots))
         return didAdvance;

@@ -1,4 +1,5 @@
-// The tree of both formats becomes devices, NICs and where they hang; then links. NCCL lists each link at both of its ends.
+// The tree of both formats becomes devices, NICs and where they hang; then links. NCCL lists each link at both of its
+// ends.
 #include "compiler/import/Topology.h"
 
 #include <fmt/format.h>
@@ -79,7 +80,8 @@ private:
 
 /// GB/s of a slot: gigatransfers of one lane, after coding, times lanes.
 std::optional<double> pcieRate(std::string_view speed, std::string_view width) {
-  static constexpr std::pair<double, double> lanes[] = {{2.5, 0.25}, {5, 0.5}, {8, 0.985}, {16, 1.969}, {32, 3.938}, {64, 7.563}};
+  static constexpr std::pair<double, double> lanes[] = {{2.5, 0.25}, {5, 0.5},    {8, 0.985},
+                                                        {16, 1.969}, {32, 3.938}, {64, 7.563}};
   double transfers = std::strtod(std::string(speed).c_str(), nullptr);
   std::optional<int64_t> count = parseInteger(width);
   for (auto [known, bytes] : lanes)
@@ -107,7 +109,7 @@ double MachineMaker::linkRate(pugi::xml_node gpu, const std::string &kind) const
   if (gcn.starts_with("gfx"))
     gcn = gcn.substr(3);
   if (kind == "xgmi" && !gcn.empty()) {
-    static const std::map<std::string, double> rates{{"906", 46}, {"908", 46}, {"910", 50},  {"90a", 50},
+    static const std::map<std::string, double> rates{{"906", 46}, {"908", 46}, {"910", 50}, {"90a", 50},
                                                      {"940", 64}, {"941", 64}, {"942", 64}, {"950", 76.8}};
     if (auto found = rates.find(gcn); found != rates.end())
       return found->second;
@@ -129,7 +131,8 @@ void MachineMaker::readDevice(pugi::xml_node gpu, const Unit &slot) {
     for (pugi::xml_node link : gpu.children(kind)) {
       std::optional<int64_t> count = parseInteger(link.attribute("count").value());
       if (!count || *count < 1 || *count > 1024)
-        refuse(link, fmt::format("count is {}: it must be a number from 1 to 1024", quote(link.attribute("count").value())));
+        refuse(link,
+               fmt::format("count is {}: it must be a number from 1 to 1024", quote(link.attribute("count").value())));
       links.push_back({devices.size(), lower(link.attribute("target").value()), kind, int32_t(*count), lineOf(link),
                        std::string_view(link.attribute("tclass").value()).starts_with("0x0680"), linkRate(gpu, kind)});
     }
@@ -220,9 +223,10 @@ void MachineMaker::readTopology(pugi::xml_node topology) {
     readObject(object, 0, {});
   for (pugi::xml_node matrix : topology.children("distances2"))
     if (std::string_view(matrix.attribute("name").value()).starts_with("XGMI"))
-      result.unknown.push_back(fmt::format("line {}: the matrix {} has one value for every pair, linked or not, so no links are "
-                                           "taken from it: NICs and NUMA nodes alone",
-                                           lineOf(matrix), matrix.attribute("name").value()));
+      result.unknown.push_back(
+          fmt::format("line {}: the matrix {} has one value for every pair, linked or not, so no links are "
+                      "taken from it: NICs and NUMA nodes alone",
+                      lineOf(matrix), matrix.attribute("name").value()));
 }
 
 /// By number, as the library counts them.
@@ -230,7 +234,7 @@ void MachineMaker::sortDevices() {
   std::vector<size_t> order(devices.size()), places(devices.size());
   for (size_t each = 0; each < order.size(); ++each)
     order[each] = each;
-  std::ranges::stable_sort(order, {}, [&](size_t each) { return devices[each].number; });
+  std::ranges::sort(order, {}, [&](size_t each) { return std::pair(devices[each].number, each); });
   std::vector<Unit> sorted;
   for (size_t each = 0; each < order.size(); ++each) {
     places[order[each]] = each;
@@ -254,7 +258,8 @@ std::string MachineMaker::classFor(const std::string &kind, double rate, const s
   return made;
 }
 
-void MachineMaker::addLink(const std::string &from, const std::string &to, const std::string &linkClass, int32_t count) {
+void MachineMaker::addLink(const std::string &from, const std::string &to, const std::string &linkClass,
+                           int32_t count) {
   linkList.push_back({{"from", from}, {"to", to}, {"class", linkClass}, {"count", count}});
 }
 
@@ -265,11 +270,12 @@ void MachineMaker::addDirectLinks() {
     byBus[devices[device].bus] = device;
   std::map<std::string, std::string> switchNames;
   std::map<std::pair<size_t, size_t>, const OwnLinks *> seen;
-  std::ranges::stable_sort(links, {}, &OwnLinks::device);
+  std::ranges::sort(links, {}, [](const OwnLinks &each) { return std::pair(each.device, each.line); });
   for (const OwnLinks &link : links) {
-    std::string where = fmt::format("{} of the file; the rate of one link is its data sheet's, latencies are those of the "
-                                    "library's tuning model",
-                                    link.kind);
+    std::string where =
+        fmt::format("{} of the file; the rate of one link is its data sheet's, latencies are those of the "
+                    "library's tuning model",
+                    link.kind);
     auto target = byBus.find(link.target);
     if (target == byBus.end() && !link.isToSwitch)
       throw Refusal{link.line, fmt::format("a link to {}, where no device is", quote(link.target))};
@@ -288,8 +294,8 @@ void MachineMaker::addDirectLinks() {
     auto [found, isNew] = seen.try_emplace(pair, &link);
     if (!isNew) {
       if (found->second->count != link.count)
-        throw Refusal{link.line, fmt::format("{} links, and the other end, line {}, has {}", link.count, found->second->line,
-                                             found->second->count)};
+        throw Refusal{link.line, fmt::format("{} links, and the other end, line {}, has {}", link.count,
+                                             found->second->line, found->second->count)};
       continue;
     }
     neighbours[link.device].insert(other);
@@ -297,8 +303,8 @@ void MachineMaker::addDirectLinks() {
     addLink(deviceName(pair.first), deviceName(pair.second), classFor(link.kind, link.rate, where), link.count);
   }
   if (!linkList.empty())
-    result.taken.push_back(fmt::format("{} links between {} devices and {} switches", linkList.size(), devices.size(),
-                                       switchList.size()));
+    result.taken.push_back(
+        fmt::format("{} links between {} devices and {} switches", linkList.size(), devices.size(), switchList.size()));
 }
 
 /// Over direct links. Devices that hang on the same switch are.
@@ -343,7 +349,8 @@ void MachineMaker::addPciLinks() {
     for (auto second = std::next(first); second != nodes.end(); ++second)
       addLink(fmt::format("NUMA{}", *first), fmt::format("NUMA{}", *second),
               classFor("processors", 32, "assumed: what a processor passes on to another"), 1);
-  result.assumed.push_back("devices without links reach each other through PCIe and their NUMA nodes, bridges left out");
+  result.assumed.push_back(
+      "devices without links reach each other through PCIe and their NUMA nodes, bridges left out");
   if (nodes.size() > 1)
     result.assumed.push_back("32 GB/s between every two NUMA nodes");
 }
@@ -352,7 +359,8 @@ void MachineMaker::addPciLinks() {
 size_t MachineMaker::nearestDevice(const Unit &nic) const {
   auto distance = [&](const Unit &device) {
     auto common = std::ranges::mismatch(nic.path, device.path).in1 - nic.path.begin();
-    return std::tuple(-common, device.numa != nic.numa, std::abs(busNumber(device.bus) - busNumber(nic.bus)), device.number);
+    return std::tuple(-common, device.numa != nic.numa, std::abs(busNumber(device.bus) - busNumber(nic.bus)),
+                      device.number);
   };
   return size_t(std::ranges::min_element(devices, {}, distance) - devices.begin());
 }
@@ -363,14 +371,17 @@ void MachineMaker::addNics() {
     double wire = nic.wire;
     if (wire <= 0) {
       wire = 25;
-      result.assumed.push_back(fmt::format("line {}: 200 Gb/s of {}; the file does not say", nic.line, quote(nic.name)));
+      result.assumed.push_back(
+          fmt::format("line {}: 200 Gb/s of {}; the file does not say", nic.line, quote(nic.name)));
     }
     double slot = nic.pcie;
     if (slot <= 0) {
       slot = 31.5;
-      result.assumed.push_back(fmt::format("line {}: PCIe 4.0 x16 of {}; the file does not say", nic.line, quote(nic.name)));
+      result.assumed.push_back(
+          fmt::format("line {}: PCIe 4.0 x16 of {}; the file does not say", nic.line, quote(nic.name)));
     }
-    std::string own = nic.name.empty() || !names.insert(nic.name).second ? fmt::format("nic{}", nicList.size()) : nic.name;
+    std::string own =
+        nic.name.empty() || !names.insert(nic.name).second ? fmt::format("nic{}", nicList.size()) : nic.name;
     names.insert(own);
     size_t device = nearestDevice(nic);
     nicList.push_back({{"name", own}, {"class", classFor("wire", wire, "the NIC's speed in the file")}});
@@ -421,8 +432,10 @@ ImportedMachine MachineMaker::make() {
   addDirectLinks();
   addPciLinks();
   addNics();
-  result.assumed.push_back("one node; latencies of links are those of the library's tuning model, those of PCIe and wires are 0");
-  result.unknown.push_back("memory bandwidth, what kernels and copies reach of a link, and the network beyond the NICs");
+  result.assumed.push_back(
+      "one node; latencies of links are those of the library's tuning model, those of PCIe and wires are 0");
+  result.unknown.push_back(
+      "memory bandwidth, what kernels and copies reach of a link, and the network beyond the NICs");
   result.json = this->text();
   return std::move(result);
 }

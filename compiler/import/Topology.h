@@ -15,8 +15,8 @@ struct ImportedMachine {
   std::vector<std::string> taken, assumed, unknown;
 };
 
-/// <system> is NCCL's and RCCL's (NCCL_TOPO_DUMP_FILE), <topology> is hwloc's. Refuses other files, links to devices that are
-/// not there, devices whose link rates are not known, and nodes without devices.
+/// <system> is NCCL's and RCCL's (NCCL_TOPO_DUMP_FILE), <topology> is hwloc's. Refuses other files, links to devices
+/// that are not there, devices whose link rates are not known, and nodes without devices.
 std::variant<ImportedMachine, Refusal> importMachine(const SourceText &source, const std::string &name);
 
 } // namespace kolo::foreign

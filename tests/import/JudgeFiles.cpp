@@ -1,5 +1,5 @@
-// What Kolo says of many files, without compiling them: a line for each, "right", "refused: ..." or the findings. For tests
-// that compare it with the replay.
+// What Kolo says of many files, without compiling them: a line for each, "right", "refused: ..." or the findings. For
+// tests that compare it with the replay.
 #include "compiler/import/Judge.h"
 #include "compiler/import/ReadSchedule.h"
 
@@ -16,7 +16,8 @@ static std::string answer(const std::string &path) {
     return fmt::format("refused: {}: {}", refusal->line, refusal->message);
   std::string text;
   for (const Finding &finding : std::get<Judgement>(judged).findings)
-    text += fmt::format("{}{} {}: {}", text.empty() ? "" : " | ", shortName(finding.property), finding.line, finding.message);
+    text += fmt::format("{}{} {}: {}", text.empty() ? "" : " | ", shortName(finding.property), finding.line,
+                        finding.message);
   return text.empty() ? "right" : text;
 }
 

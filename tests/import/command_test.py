@@ -165,7 +165,7 @@ class Commands(unittest.TestCase):
         wrong(text.replace("</gpu>", "", 1), 46, "is no XML")
         wrong(text.replace("<gpu", "<cpu", 1).replace("</gpu>", "</cpu>", 1), 2, "where only <gpu> may be")
         wrong(text.replace('depid="-1" deps="-1"', 'depid="7" deps="0"', 1), first, "waits for block 7 of rank 0, which has 1")
-        wrong(text.replace('s="1"', 's="5"', 1), first + 1, "s is 5")
+        wrong(text.replace(' s="1"', ' s="5"', 1), first + 1, "s is 5")
         wrong(text.replace('ngpus="4"', 'ngpus="5"'), 1, "4 elements <gpu>")
         bomb = '<?xml version="1.0"?>\n<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>\n' + text
         wrong(bomb, 2, "entities are not expanded")

@@ -84,7 +84,8 @@ mlir::OwningOpRef<mlir::ModuleOp> importForeign(mlir::MLIRContext &context, cons
   foreign::Judgement judgement = judgeForeign(schedule);
   if (!judgement.findings.empty()) {
     std::string text;
-    for (const foreign::Finding &finding : std::span(judgement.findings).first(std::min(mostShown, judgement.findings.size())))
+    for (const foreign::Finding &finding :
+         std::span(judgement.findings).first(std::min(mostShown, judgement.findings.size())))
       text += (text.empty() ? "" : "\n") + describe(schedule, finding);
     if (judgement.findings.size() > mostShown)
       text += fmt::format("\n{}: note: and {} more", path, judgement.findings.size() - mostShown);

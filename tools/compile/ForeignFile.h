@@ -17,8 +17,8 @@ namespace kolo::tools {
 /// By its name: it ends in .xml or .json.
 bool isForeignFile(const std::string &path);
 
-/// Reads the file as its interpreter does. Throws ToolError: Usage where there is no such file, Refused with the line where
-/// it cannot be imported.
+/// Reads the file as its interpreter does. Throws ToolError: Usage where there is no such file, Refused with the line
+/// where it cannot be imported.
 foreign::Schedule readForeign(const std::string &path);
 
 dsl::Collective collectiveOf(const foreign::Schedule &schedule);
