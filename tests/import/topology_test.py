@@ -94,7 +94,7 @@ class Topology(unittest.TestCase):
         self.assertIn("assumed: 32 GB/s between every two NUMA nodes", said)
 
     def test_the_matrix_of_hwloc_is_not_taken(self):
-        text = '<topology version="2.0">\n <object type="Machine" os_index="0">\n'
+        text = '<topology version="2.0">\n <object type="Package" os_index="9">\n'
         for device in range(2):
             text += (f'  <object type="Package" os_index="{device}"><object type="NUMANode" os_index="{device}"/>\n'
                      f'   <object type="Bridge" pci_busid="0000:{device}0:00.0">'
