@@ -1,5 +1,4 @@
 """The commands take files of MSCCL and MSCCL++: what they prove, run and predict, and how they refuse."""
-import json
 import os
 import re
 import resource
@@ -11,26 +10,7 @@ import replay
 import samples
 import support
 
-PLAN = {"name": "exchange", "collective": "allreduce", "protocol": "Simple", "inplace": True, "reuse_resources": False}
 MACHINE = "frontier"
-
-
-def plan(changes=None, operations=None):
-    """An all-reduce of two ranks, in place: each reads the other's half, sums it and puts the sum back."""
-    gpus = []
-    for rank in range(2):
-        own = {"type": "i", "index": rank, "size": 1}
-        theirs = {"buffer_id": 0, "index": rank, "size": 1}
-        sync = [{"name": "signal", "channel_ids": [0], "channel_type": "memory"}, {"name": "wait", "channel_ids": [0], "channel_type": "memory"},
-                {"name": "nop"}]
-        ops = [{"name": "nop"}, *sync, {"name": "rres", "channel_type": "memory", "src_buff": [own, theirs], "dst_buff": [own, theirs], "reduce_op": "sum"},
-               {"name": "nop"}, *sync]
-        block = {"id": 0, "ops": operations(rank, ops) if operations else ops, "channels": [{"channel_type": "memory", "channel_ids": [0]}],
-                 "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}]}
-        gpus.append({"id": rank, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 0, "threadblocks": [block],
-                     "channels": [{"channel_type": "memory", "connected_to": [1 - rank]}],
-                     "remote_buffers": [{"rank": 1 - rank, "type": "i", "access_channel_types": ["memory"]}], "semaphores": []})
-    return json.dumps({**PLAN, "gpus": gpus, **(changes or {})}, indent=1)
 
 
 class Commands(unittest.TestCase):
@@ -60,7 +40,8 @@ class Commands(unittest.TestCase):
     def files(self):
         for name, text in samples.all_().items():
             yield name, self.write(name + ".xml", text)
-        yield "plan", self.write("plan.json", plan())
+        for name, text in samples.plans().items():
+            yield name, self.write(name + ".json", text)
 
     def test_every_property_of_each_sample_is_proved_and_its_channel_form_too(self):
         for name, path in self.files():
@@ -83,7 +64,7 @@ class Commands(unittest.TestCase):
             if name in ("ringLL", "allPairsSimple"):
                 continue  # the same steps again
             with self.subTest(name):
-                ranks = "rank=2" if name == "plan" else "rank=4"
+                ranks = "rank=2" if path.endswith(".json") else "rank=4"
                 for flags in ([], ["--in-place", "--lanes", "2"]):
                     said = self.succeeds("run", path, "--mesh", ranks, "--count", "1003", "--iterations", "1", *flags)
                     self.assertIn("every byte is right", said)
@@ -203,21 +184,21 @@ class Commands(unittest.TestCase):
                 places = [at for at, op in enumerate(ops) if op["name"] == name][:count]
                 return [op for at, op in enumerate(ops) if at not in places]
             return change
-        path = self.write("plan.json", plan(operations=without("wait")))
+        path = self.write("plan.json", samples.plan(operations=without("wait")))
         self.refuses(path, "V5 signals and waits balance")
-        self.refuses(self.write("nop.json", plan(operations=without("nop"))), "V7 safe back to back", "nop.json:")
+        self.refuses(self.write("nop.json", samples.plan(operations=without("nop"))), "V7 safe back to back", "nop.json:")
         # Without its first meeting, a rank writes into the other's memory before that one has entered the call.
         def late(rank, ops):
             return ops[4:]
-        self.refuses(self.write("late.json", plan(operations=late)), "V7 safe back to back")
+        self.refuses(self.write("late.json", samples.plan(operations=late)), "V7 safe back to back")
 
         def deadlock(rank, ops):
             return ops if rank else [op for op in ops if op["name"] != "signal"]
-        self.refuses(self.write("dead.json", plan(operations=deadlock)), "V4 no deadlock", "waits at line", "memory channel 0")
+        self.refuses(self.write("dead.json", samples.plan(operations=deadlock)), "V4 no deadlock", "waits at line", "memory channel 0")
 
-    def test_what_is_no_plan(self):
+    def test_what_is_no_samples.plan(self):
         def operation(**fields):
-            return plan(operations=lambda rank, ops: [*ops, {"name": "nop", **fields}])
+            return samples.plan(operations=lambda rank, ops: [*ops, {"name": "nop", **fields}])
         cases = [(operation(name="glres"), "'glres' is done by a switch"), (operation(name="teleport"), "is no operation"),
                  (operation(name="pipeline"), "is not known from the plan"),
                  (operation(name="put", channel_type="memory", src_buff=[{"type": "i", "index": 0, "size": 1}],
@@ -225,8 +206,8 @@ class Commands(unittest.TestCase):
                  (operation(name="wait", channel_ids=[4], channel_type="memory"), "from 0 to 0"),
                  (operation(name="copy", src_buff=[{"type": "i", "index": 0, "size": 9}], dst_buff=[{"type": "o", "index": 0, "size": 9}]),
                   "V6 in bounds"),
-                 (plan({"collective": "broadcast"}), "'collective' is 'broadcast'"), (plan()[:-9], "is no JSON"),
-                 (plan({"gpus": []}), "'gpus' is empty"), (plan({"inplace": 3}), "'inplace' has another type"),
+                 (samples.plan({"collective": "broadcast"}), "'collective' is 'broadcast'"), (samples.plan()[:-9], "is no JSON"),
+                 (samples.plan({"gpus": []}), "'gpus' is empty"), (samples.plan({"inplace": 3}), "'inplace' has another type"),
                  ("[]", "an object is missing")]
         for text, words in cases:
             with self.subTest(words):

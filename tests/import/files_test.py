@@ -5,6 +5,7 @@ import pathlib
 import sys
 import unittest
 
+import plan_replay
 import replay
 import support
 
@@ -27,8 +28,8 @@ class PublicFiles(unittest.TestCase):
             counts[kind] += 1
             if kind != "right":
                 print(f"{path.name}: {answer}")
-            if path.suffix == ".xml" and kind != "refused":
-                mistake = replay.mistake(path.read_text(), seeds=1)
+            if kind != "refused":
+                mistake = (replay if path.suffix == ".xml" else plan_replay).mistake(path.read_text(), seeds=1)
                 if (mistake is None) != (kind == "right"):
                     wrong.append(f"{path.name}: Kolo says {answer}; the replay: {mistake}")
         print(f"{len(paths)} files: {counts}")

@@ -1,4 +1,5 @@
 """Small schedules of our own that use every type of step."""
+import json
 
 
 class Rank:
@@ -120,6 +121,65 @@ def directAllToAll(size=4):
                 rank.step(block, "r", ("i", number), ("o", other))
         ranks.append(rank)
     return text("direct", "alltoall", size, (size, size), ranks)
+
+
+PLAN = {"name": "exchange", "collective": "allreduce", "protocol": "Simple", "inplace": True, "reuse_resources": False}
+
+
+def plan(changes=None, operations=None):
+    """An all-reduce of two ranks, in place: each reads the other's half, sums it and puts the sum back."""
+    gpus = []
+    for rank in range(2):
+        own = {"type": "i", "index": rank, "size": 1}
+        theirs = {"buffer_id": 0, "index": rank, "size": 1}
+        sync = [{"name": "signal", "channel_ids": [0], "channel_type": "memory"}, {"name": "wait", "channel_ids": [0], "channel_type": "memory"},
+                {"name": "nop"}]
+        ops = [{"name": "nop"}, *sync, {"name": "rres", "channel_type": "memory", "src_buff": [own, theirs], "dst_buff": [own, theirs], "reduce_op": "sum"},
+               {"name": "nop"}, *sync]
+        block = {"id": 0, "ops": operations(rank, ops) if operations else ops, "channels": [{"channel_type": "memory", "channel_ids": [0]}],
+                 "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}]}
+        gpus.append({"id": rank, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 0, "threadblocks": [block],
+                     "channels": [{"channel_type": "memory", "connected_to": [1 - rank]}],
+                     "remote_buffers": [{"rank": 1 - rank, "type": "i", "access_channel_types": ["memory"]}], "semaphores": []})
+    return json.dumps({**PLAN, "gpus": gpus, **(changes or {})}, indent=1)
+
+
+def packetPlan():
+    """The same by packets: each sends its half to the other, which sums it and sends the sum back. Two scratch buffers take turns."""
+    gpus = []
+    for rank in range(2):
+        own, other = {"type": "i", "index": rank, "size": 1}, {"type": "i", "index": 1 - rank, "size": 1}
+        ops = [{"name": "ppkt", "channel_type": "memory", "src_buff": [other], "dst_buff": [{"buffer_id": 0, "index": 0, "size": 1}]},
+               {"name": "respkt", "channel_type": "memory", "src_buff": [own, {"type": "s", "index": 0, "size": 1}],
+                "dst_buff": [own, {"buffer_id": 0, "index": 1, "size": 1}], "reduce_op": "sum"}]
+        unpack = [{"name": "upkt", "src_buff": [{"type": "s", "index": 1, "size": 1}], "dst_buff": [other]}]
+        tables = {"channels": [{"channel_type": "memory", "channel_ids": [0]}],
+                  "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}]}
+        gpus.append({"id": rank, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 2,
+                     "threadblocks": [{"id": 0, "ops": ops + (unpack if rank else []), **tables}, {"id": 1, "ops": [] if rank else unpack, **tables}],
+                     "channels": [{"channel_type": "memory", "connected_to": [1 - rank]}],
+                     "remote_buffers": [{"rank": 1 - rank, "type": "s", "access_channel_types": ["memory"]}], "semaphores": []})
+    return json.dumps({**PLAN, "name": "packets", "protocol": "LL", "use_double_scratch_buffer": True, "gpus": gpus}, indent=1)
+
+
+def sharedPlan():
+    """Two blocks share the operations of `plan`, and each has a channel of its own."""
+    root = json.loads(plan())
+    for gpu in root["gpus"]:
+        gpu["channels"][0]["connected_to"] *= 2
+        first = gpu["threadblocks"][0]
+        second = json.loads(json.dumps(first))
+        second["id"], second["channels"][0]["channel_ids"] = 1, [1]
+        for number, block in enumerate((first, second)):
+            for op in block["ops"]:
+                if op["name"] == "rres":
+                    op["tbg_info"] = {"tb_id": number, "tbg_size": 2}
+        gpu["threadblocks"].append(second)
+    return json.dumps(root, indent=1)
+
+
+def plans():
+    return {"plan": plan(), "packetPlan": packetPlan(), "sharedPlan": sharedPlan()}
 
 
 def all_():
