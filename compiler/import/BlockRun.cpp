@@ -47,8 +47,8 @@ BlockRun::BlockRun(const Schedule &schedule, bool isInPlace)
   cells.resize(size_t(schedule.numRanks));
   for (int32_t rank = 0; rank < schedule.numRanks; ++rank)
     cells[size_t(rank)].resize(
-        size_t(schedule.numChunks(rank, Memory::Input) + schedule.numChunks(rank, Memory::Output) +
-               (schedule.hasTwoPacketBuffers ? 2 : 1) * schedule.numChunks(rank, Memory::Scratch)));
+        size_t(schedule.numChunks(rank, Memory::Input)) + size_t(schedule.numChunks(rank, Memory::Output)) +
+        size_t(schedule.hasTwoPacketBuffers ? 2 : 1) * size_t(schedule.numChunks(rank, Memory::Scratch)));
   countSignallers();
 }
 

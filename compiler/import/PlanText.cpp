@@ -40,6 +40,7 @@ public:
     open.push_back(&root);
   }
 
+  // NOLINTBEGIN(readability-identifier-naming): the names are those that nlohmann's parser calls
   bool null() { return add({}); }
   bool boolean(bool value) { return addNumber(PlanNode::Kind::Truth, int64_t(value)); }
   bool number_integer(int64_t value) { return addNumber(PlanNode::Kind::Number, value); }
@@ -69,6 +70,7 @@ public:
     std::string text = error.what();
     return refuse("is no JSON: " + text.substr(std::min(text.find("] ") + 2, text.size())));
   }
+  // NOLINTEND(readability-identifier-naming)
 
   PlanNode root; // an array of the one value
   std::optional<Refusal> refusal;
