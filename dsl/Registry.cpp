@@ -77,14 +77,4 @@ bool usesCodecs(const Definition &definition) {
                              [](const RecordedBuffer &buffer) { return buffer.codec != none(); });
 }
 
-bool usesTables(const Definition &definition) {
-  auto isLookup = [](const Expression &node) { return node.kind == Expression::Kind::Lookup; };
-  auto looksUp = [&](const ExpressionRef &expression) { return expression && anyNode(expression, isLookup); };
-  auto isLookedUp = [&](const RecordedSlice::Axis &axis) { return looksUp(axis.start) || looksUp(axis.length); };
-  return std::ranges::any_of(record(definition)->statements, [&](const RecordedStatement &statement) {
-    return std::ranges::any_of(statement.source.axes, isLookedUp) ||
-           std::ranges::any_of(statement.destination.axes, isLookedUp);
-  });
-}
-
 } // namespace kolo::dsl

@@ -57,7 +57,9 @@ TEST_P(Averages, OfNarrowTypesAreRoundedOnceWhateverTheirSums) {
   for (Launch launch : {Launch::Threads, Launch::Forked}) {
     std::vector<PreparedCase> prepared;
     uint64_t seed = testSeed();
-    for (int64_t count : {2, 17, 1000, 70001, 17, 1000})
+    // Many pieces among threads alone: who makes them is the same code.
+    for (int64_t count : launch == Launch::Threads ? std::vector<int64_t>{2, 17, 1000, 70001, 17, 1000}
+                                                   : std::vector<int64_t>{2, 17, 1000})
       for (ElementType type : {ElementType::F16, ElementType::BF16, ElementType::F32})
         for (bool isInPlace : {false, true}) {
           Case choices{type == ElementType::F32 ? ElementType::F16 : type, count, Reduction::Average};

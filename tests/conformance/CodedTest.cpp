@@ -263,8 +263,8 @@ TEST_P(EveryCodedAlgorithm, GivesTheReferencesBits) {
 
 constexpr Protocol packetProtocols[] = {Protocol::LL, Protocol::LL128};
 
-/// The largest count takes several pieces of the tile of one lane where two ranks share it. Later calls of the same
-/// ranks find packets of earlier ones.
+/// The largest count takes several pieces of the tile of one lane where few ranks share it, so the smaller mesh has it.
+/// Later calls of the same ranks find packets of earlier ones.
 TEST_P(EveryCodedAlgorithm, GivesTheReferencesBitsInPackets) {
   std::vector<Sizes> meshes = meshesOf(definitionOf(GetParam()));
   meshes = {meshes[1], meshes.back()};
@@ -276,6 +276,8 @@ TEST_P(EveryCodedAlgorithm, GivesTheReferencesBitsInPackets) {
         return Case{codedTypes[number % 3], count, codedReductions[number % 4], 0, lanes, number % 2 == 0, false};
       };
       for (int64_t count : {0, 1, 3077, 34001}) {
+        if (count == 34001 && mesh != meshes.front())
+          continue;
         int lanes = count == 34001 ? 1 : 1 + int(number % 3);
         check(plugin, 0, {mesh, count == 1 ? Launch::Forked : Launch::Threads, "", lanes, false}, caseOf(count, lanes),
               number);

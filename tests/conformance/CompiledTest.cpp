@@ -82,6 +82,11 @@ private:
   std::vector<kolo::test::Choices> made;
 };
 
+/// Slices follow each other, receivers fetch, and credits alone say that peers have entered.
+std::vector<kolo::Schedule> otherSchedules() {
+  return {{.pipelineDepth = 3}, {.transfers = kolo::Transfers::Pull}, {.entry = kolo::Entry::Credits}};
+}
+
 /// Every combination of everything, with up to four roots.
 std::map<Setup, std::vector<Case>> allCases(CompiledAlgorithm &algorithm, const Sizes &mesh, bool inWindow) {
   std::map<Setup, std::vector<Case>> cases;
@@ -102,16 +107,19 @@ std::map<Setup, std::vector<Case>> allCases(CompiledAlgorithm &algorithm, const 
 
 } // namespace
 
-TEST_P(EveryAlgorithm, IsOnePluginForAllOfItsMeshes) {
-  CompiledAlgorithm algorithm(GetParam(), /*optimize=*/true);
-  ASSERT_EQ(algorithm.plugin().programs().size(), 1u);
-  EXPECT_EQ(algorithm.info().meshes, meshesOf(definitionOf(GetParam())));
-  EXPECT_GE(algorithm.info().meshes.size(), 2u);
-}
-
+/// Among threads on all meshes; among processes on a small mesh and a larger one, and ordinary memory reached in both
+/// of the ways that there are.
 TEST_P(EveryAlgorithm, GivesTheReferencesResultForEveryPairOfChoices) {
   Runner runner(GetParam(), /*optimize=*/true);
-  runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
+  std::vector<Sizes> meshes = meshesOf(runner.definition);
+  ASSERT_EQ(runner.algorithm.plugin().programs().size(), 1u); // for all of them
+  EXPECT_EQ(runner.algorithm.info().meshes, meshes);
+  EXPECT_GE(meshes.size(), 2u);
+  runner.runCover(runner.spaceOf(meshes));
+  CaseSpace space = runner.spaceOf({meshes[meshes.size() / 2], meshes.back()});
+  space.launches = {Launch::Forked};
+  space.ordinaryMemory = {"attach", "staged"};
+  runner.runCover(space);
 }
 
 TEST_P(EveryAlgorithm, GivesTheReferencesResultWithoutOptimization) {
@@ -119,28 +127,12 @@ TEST_P(EveryAlgorithm, GivesTheReferencesResultWithoutOptimization) {
   runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
 }
 
-/// A small mesh and a larger one; ordinary memory reached in both of the ways that there are.
-TEST_P(EveryAlgorithm, GivesTheReferencesResultAmongProcesses) {
-  Runner runner(GetParam(), /*optimize=*/true);
-  std::vector<Sizes> meshes = meshesOf(runner.definition);
-  CaseSpace space = runner.spaceOf({meshes[meshes.size() / 2], meshes.back()});
-  space.launches = {Launch::Forked};
-  space.ordinaryMemory = {"attach", "staged"};
-  runner.runCover(space);
-}
-
-TEST_P(EveryAlgorithm, GivesTheReferencesResultWhenSlicesFollowEachOther) {
-  Runner runner(GetParam(), /*optimize=*/true, {.pipelineDepth = 3});
-  runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
-}
-
-TEST_P(EveryAlgorithm, GivesTheReferencesResultWhenReceiversFetch) {
-  Runner runner(GetParam(), /*optimize=*/true, {.transfers = kolo::Transfers::Pull});
-  runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
-}
-
-TEST_P(EveryAlgorithm, GivesTheReferencesResultWithCreditsOnly) {
-  Runner runner(GetParam(), /*optimize=*/true, {.entry = kolo::Entry::Credits});
+/// One of three schedules, which the seed and the algorithm choose. Of each algorithm, the label heavy takes all.
+TEST_P(EveryAlgorithm, GivesTheReferencesResultWithAnotherSchedule) {
+  std::vector<std::string> names = algorithmNames();
+  size_t number = size_t(std::ranges::find(names, GetParam()) - names.begin());
+  kolo::Schedule schedule = otherSchedules()[(testSeed() + number) % otherSchedules().size()];
+  Runner runner(GetParam(), /*optimize=*/true, schedule);
   runner.runCover(runner.spaceOf(meshesOf(runner.definition)));
 }
 
@@ -170,8 +162,7 @@ static void runOnEveryMesh(const std::string &name, const kolo::Schedule &schedu
 }
 
 TEST_P(EveryAlgorithm, HeavyGivesTheReferencesResultOnEveryMeshWithEverySchedule) {
-  for (const kolo::Schedule &schedule :
-       {kolo::Schedule{.pipelineDepth = 3}, {.transfers = kolo::Transfers::Pull}, {.entry = kolo::Entry::Credits}})
+  for (const kolo::Schedule &schedule : otherSchedules())
     runOnEveryMesh(GetParam(), schedule);
 }
 

@@ -22,7 +22,6 @@ constexpr int timeoutMs = 120'000; // ranks share cores
 /// How often what is measured. Each run starts the ranks anew; its rounds follow one another.
 struct RoundPlan {
   int firstRounds, runs, roundsPerRun;
-  int mostRounds() const { return firstRounds + runs * roundsPerRun; }
   bool usesSmallPages(int run) const { return run + 1 > runs - runs / 2; } // the later half of the runs
 };
 constexpr RoundPlan thorough = {2, 4, 1}, quick = {2, 2, 2};

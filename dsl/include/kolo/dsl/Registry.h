@@ -25,9 +25,6 @@ const std::vector<Definition> &registeredChoreographies();
 /// Whether one of its buffers has a codec when nobody chooses any. Runs the body.
 bool usesCodecs(const Definition &definition);
 
-/// Whether a slice is looked up in a table, as those of trees that are packed into one machine's links. Runs the body.
-bool usesTables(const Definition &definition);
-
 /// Registers a definition while it is constructed. Made by KOLO_COLLECTIVE.
 struct Registration {
   Registration(std::string name, Collective collective, Mesh mesh, void (*body)(Choreography &),
