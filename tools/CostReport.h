@@ -67,9 +67,9 @@ struct ReportOutput {
   void addTo(CLI::App &command);
   /// Throws ToolError (Usage) where a file cannot be written: to be asked before anything is costed.
   void check(const CostOptions &options) const;
-  /// To the files that are asked for. On standard output, JSON or tables: one by size, of several schedules first one
-  /// that has them side by side; then what each statement costs, for the largest size or for all. `timelines`: of the
-  /// page, see ReportExtras.
+  /// To the files that are asked for. On standard output, JSON or tables. A table by size comes first; of several
+  /// schedules, one has them side by side. Then comes what each statement costs, for the largest size or for all.
+  /// `timelines`: of the page, see ReportExtras.
   void write(const CostReport &report, const CostOptions &options, const cost::Machine &machine,
              const nlohmann::ordered_json &timelines) const;
 };

@@ -196,8 +196,8 @@ struct Job {
   }
 };
 
-/// A third of all pairs is measured: in windows the best quarter at every size. What is left goes to ordinary memory,
-/// for which predictorFor gives the best of every way in which ranks reach each other's data: no model has the copies
+/// A third of all pairs is measured: in windows the best quarter at every size. What is left goes to ordinary memory.
+/// For that, predictorFor gives the best of every way in which ranks reach each other's data: no model has the copies
 /// of inputs and outputs.
 void shareMeasurementsAmong(std::vector<Job> &jobs) {
   std::vector<std::vector<PredictedProgram>> cells; // in ordinary memory

@@ -1,8 +1,11 @@
-// kolo with the commands alone that compile, run and measure: what `./run demo` builds.
+// kolo with the commands alone that compile, run and measure, for the host: what `./run demo` builds.
 #include "tools/CommandLine.h"
 #include "tools/Commands.h"
+#include "tools/compile/DeviceTarget.h"
 
 using namespace kolo::tools;
+
+std::span<const NamedDeviceTarget> kolo::tools::deviceTargets() { return {}; }
 
 static void addCommands(CLI::App &app) {
   addListCommand(app);

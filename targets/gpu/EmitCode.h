@@ -2,6 +2,7 @@
 // targets.
 #pragma once
 
+#include "targets/PendingImage.h"
 #include "targets/gpu/GpuPipeline.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -12,14 +13,6 @@
 namespace llvm {
 class Function;
 }
-
-namespace kolo {
-
-/// The rest of an image's compilation, which may run beside that of others, on any thread, as long as nothing changes
-/// the programs.
-using PendingImage = llvm::unique_function<llvm::Expected<DeviceImage>()>;
-
-} // namespace kolo
 
 namespace kolo::gpu {
 

@@ -1,13 +1,12 @@
 // Device targets by name, and the images that plugins carry.
 #include "tools/compile/Devices.h"
+#include "tools/compile/DeviceTarget.h"
 #include "tools/compile/Ptxas.h"
 
 #include "compiler/Pipeline.h"
 #include "ir/Kolo.h"
 #include "kolo/runtime/Plugin.h"
 #include "targets/cpu/CpuTarget.h"
-#include "targets/cuda/CudaTarget.h"
-#include "targets/hip/HipTarget.h"
 
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,17 +28,11 @@ namespace kolo::tools {
 
 namespace {
 
-struct DeviceTarget {
-  const char *kind, *example;
-  llvm::Expected<PendingImage> (*startImage)(ModuleOp, const PipelineOptions &, const DeviceOptions &, StringRef);
-  llvm::Expected<std::string> (*emitAssembly)(ModuleOp, const PipelineOptions &, const DeviceOptions &, StringRef);
-};
-constexpr DeviceTarget deviceTargets[] = {{"cuda", "sm_90", cuda::startImage, cuda::emitAssembly},
-                                          {"hip", "gfx90a", hip::startImage, hip::emitAssembly}};
-
-const DeviceTarget *findTarget(StringRef kind) {
-  auto target = llvm::find_if(deviceTargets, [&](const DeviceTarget &known) { return kind == known.kind; });
-  return target == std::end(deviceTargets) ? nullptr : target;
+const NamedDeviceTarget *findTarget(StringRef kind) {
+  for (const NamedDeviceTarget &target : deviceTargets())
+    if (kind == target.kind)
+      return &target;
+  return nullptr;
 }
 
 std::vector<std::string> splitAtCommas(const std::string &text) {
@@ -71,7 +64,7 @@ std::vector<Kind> parseKinds(const std::string &text, const std::string &flag, i
 /// Throws ToolError (Usage).
 static DeviceArchitecture parseDevice(const std::string &word) {
   auto [kind, name] = StringRef(word).split(':');
-  const DeviceTarget *target = findTarget(kind);
+  const NamedDeviceTarget *target = findTarget(kind);
   if (!target)
     throw ToolError(ExitCode::Usage, "--target: '" + word + "' is none of cpu, cuda:ARCHITECTURE, hip:ARCHITECTURE");
   if (name.empty())
@@ -138,7 +131,7 @@ llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptio
     names.push_back(program.getSymName().str());
   std::vector<PendingImage> pending;
   for (const DeviceArchitecture &device : request.devices) {
-    const DeviceTarget *target = findTarget(device.kind);
+    const NamedDeviceTarget *target = findTarget(device.kind);
     if (!target)
       return llvm::createStringError("there is no target " + device.kind);
     llvm::Expected<PendingImage> image = target->startImage(programs, options, request.deviceOptions, device.name);
@@ -159,7 +152,7 @@ llvm::Expected<DeviceCode> compileDevices(ModuleOp programs, const PipelineOptio
 
 llvm::Expected<std::string> emitAssembly(ModuleOp programs, const PipelineOptions &options,
                                          const CompileRequest &request, const std::string &kind) {
-  const DeviceTarget *target = findTarget(kind);
+  const NamedDeviceTarget *target = findTarget(kind);
   auto device = std::ranges::find(request.devices, kind, &DeviceArchitecture::kind);
   if (!target || device == request.devices.end())
     return llvm::createStringError("there is no target " + kind);

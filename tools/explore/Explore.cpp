@@ -165,7 +165,7 @@ private:
     return a.definition.name == b.definition.name && a.mesh.names == b.mesh.names && a.placement == b.placement;
   }
 
-  /// The fastest of a kind at a size, in closed form: so many structures, each with the schedules that take at most
+  /// The fastest of a kind at a size, in closed form: so many structures. Each has the schedules that take at most
   /// twice as long as the best does with any.
   void addNear(size_t size, llvm::function_ref<bool(size_t candidate)> isWanted, size_t numStructures) {
     std::vector<Choice> order;
@@ -287,8 +287,8 @@ private:
     }
   }
 
-  /// Lets those join who take less in closed form than the best does by simulation, and shipped ones that take less
-  /// than the best of these: the next structures of a size, and their schedules. False if there are none.
+  /// Adds the next structures of a size, and their schedules: those that take less in closed form than the best does by
+  /// simulation. A shipped one has to take less than the best shipped one. False if there are none.
   bool widenNear() {
     bool hasMore = false;
     for (size_t size = 0; size < near.size(); ++size) {
@@ -313,8 +313,8 @@ private:
     return hasMore;
   }
 
-  /// Corrects the times of who is near the best at some size and may be ranked there: of each structure, the fastest in
-  /// closed form, and the others while that says that they may take less.
+  /// Corrects the times of candidates that are near the best at some size and may be ranked there. Of each structure
+  /// that is the fastest in closed form, and the others while that says that they may take less.
   void simulateNear() {
     result.simulatedNodes = std::min(request.numNodes, mostSimulatedNodes);
     while (true) {

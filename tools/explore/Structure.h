@@ -78,8 +78,7 @@ struct Structure {
 };
 
 /// Rings as NCCL and RCCL run them: through the devices of a node in each of these orders and on to the next node, both
-/// ways, on a mesh of the one dimension "gpu" for the devices of all nodes. All-gather, reduce-scatter, all-reduce
-/// only.
+/// ways. The mesh has one dimension, "gpu", for the devices of all nodes. All-gather, reduce-scatter, all-reduce only.
 Structure ringsThroughNodes(KoloCollective collective, const std::vector<std::vector<int64_t>> &rings,
                             int64_t numNodes);
 

@@ -87,9 +87,9 @@ Capacities scaled(const CapacityGraph &graph, Ratio perUnit) {
   return result;
 }
 
-/// What every device can broadcast at most, in units, while all others do: the smallest, over all sets of vertices that
-/// leave out a device, of the capacity out of the set by its number of devices. Each flow that is too small names a set
-/// that has less (Dinkelbach 1967).
+/// What every device can broadcast at most, in units, while all others do. Each set of vertices that leaves out a
+/// device gives a bound: the capacity out of the set by its number of devices. This is the smallest. Each flow that is
+/// too small names a set that has less (Dinkelbach 1967).
 Ratio findBound(const CapacityGraph &graph) {
   size_t numDevices = graph.numDevices;
   int64_t most = 0;

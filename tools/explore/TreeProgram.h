@@ -1,9 +1,8 @@
-// Choreographies that send along a packing of trees. Used by exploration. No MLIR here.
-//
-// Every block is cut in as many pieces as a root has trees, one for each tree. What goes along edges of one level is
-// one loop of the choreography, and so one phase of its pipeline: with enough slices, the trees of all levels are busy
-// at the same time, and the links carry what the packing says. A reduction's loop first combines what has arrived from
-// the level before. A round of the loop has one distance between sender and receiver; tables say what each rank does.
+// Choreographies that send along a packing of trees. Used by exploration. No MLIR here.  Every block is cut in as many
+// pieces as a root has trees, one for each tree. What goes along edges of one level is one loop of the choreography,
+// and so one phase of its pipeline. With enough slices, the trees of all levels are busy at the same time, and the
+// links carry what the packing says. A reduction's loop first combines what has arrived from the level before. A round
+// of the loop has one distance between sender and receiver; tables say what each rank does.
 #pragma once
 
 #include "tools/explore/TreePacking.h"

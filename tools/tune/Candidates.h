@@ -30,10 +30,11 @@ struct Candidates {
 /// Whether compileCandidates finds an algorithm to try.
 bool hasCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh);
 
-/// All shipped algorithms for the collective over all ranks and the dimensions of a mesh: in bulk, over several
-/// dimensions also with pipelines, and on one host with published inputs where they send from their input. On one host,
-/// what a root sends is also pulled in slices. `only`: those of these programs; empty: all. `network`: the dimensions
-/// whose ranks may be on different hosts. Compiled, proved and loaded. Throws ToolError (Usage) when there is none.
+/// All shipped algorithms for the collective over all ranks and the dimensions of a mesh, in bulk. Over several
+/// dimensions they come also with pipelines, and on one host with published inputs where they send from their input. On
+/// one host, what a root sends is also pulled in slices. `only`: those of these programs; empty: all. `network`: the
+/// dimensions whose ranks may be on different hosts. Compiled, proved and loaded. Throws ToolError (Usage) when there
+/// is none.
 Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh,
                              const std::set<std::string> &only = {}, const std::vector<std::string> &network = {});
 

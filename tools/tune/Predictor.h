@@ -28,8 +28,8 @@ using Predictor =
     std::function<std::vector<PredictedProgram>(const PredictedCell &cell, const std::vector<std::string> &programs)>;
 
 /// The numbers of the predicted candidates among `programs`, in the predictions' order; at least one. Throws ToolError
-/// (Failed), naming the program: a prediction of an unknown program, of one that was predicted before, of no positive
-/// time, or out of order; or no prediction at all.
+/// (Failed) if there is no prediction. Throws it, naming the program, if that is unknown, was predicted before, takes
+/// no positive time, or is out of order.
 std::vector<size_t> choosePredicted(const std::vector<PredictedProgram> &predictions,
                                     const std::vector<std::string> &programs);
 
