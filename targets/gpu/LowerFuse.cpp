@@ -17,6 +17,7 @@
 
 #include "ir/IndexArithmetic.h"
 #include "targets/gpu/DeviceFunctions.h"
+#include "targets/gpu/ThreadLoops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -133,23 +134,9 @@ FuseLowering::Lists FuseLowering::listBlock(Block &block, Lists lists) {
   return lists;
 }
 
-/// The only move of a loop that lists nothing else; null for another loop.
-static MoveInterface onlyMoveOf(scf::ForOp loop) {
-  MoveInterface only;
-  for (Operation &op : *loop.getBody())
-    if (auto move = dyn_cast<MoveInterface>(op)) {
-      if (only)
-        return {};
-      only = move;
-    } else if (!isMemoryEffectFree(&op) || op.getNumRegions() != 0) {
-      return {};
-    }
-  return getConstantIntValue(loop.getStep()) == 1 ? only : MoveInterface();
-}
-
 FuseLowering::Lists FuseLowering::listLoop(scf::ForOp loop, const Lists &lists) {
-  MoveInterface move = onlyMoveOf(loop);
-  if (!move || isCoded)
+  auto move = dyn_cast_or_null<MoveInterface>(onlyExchangeOf(loop));
+  if (!move || isCoded || getConstantIntValue(loop.getStep()) != 1)
     return listByTurns(loop, lists);
   Lists now = lists;
   Value upper = context.mapping.lookup(loop.getUpperBound()), lower = context.mapping.lookup(loop.getLowerBound());
@@ -168,19 +155,11 @@ FuseLowering::Lists FuseLowering::listLoop(scf::ForOp loop, const Lists &lists) 
 /// Thread t of T lists moves t, t + T, ...
 FuseLowering::Lists FuseLowering::listByThreads(scf::ForOp loop, MoveInterface move, Lists lists) {
   Value upper = context.mapping.lookup(loop.getUpperBound()), lower = context.mapping.lookup(loop.getLowerBound());
-  Value thread = toIndex(builder, loc, call(builder, loc, threadFunction));
-  Value threads = toIndex(builder, loc, call(builder, loc, numThreadsFunction));
   Value &number = numberOf(move, lists);
   {
-    auto made = scf::ForOp::create(builder, loc, createAdd(builder, loc, lower, thread), upper, threads,
-                                   ValueRange{lists.difference});
-    made->setAttr(byThreadAttribute, builder.getUnitAttr());
     OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(made.getBody());
-    context.mapping.map(loop.getInductionVar(), made.getInductionVar());
-    for (Operation &op : *loop.getBody())
-      if (!isa<MoveInterface, scf::YieldOp>(op))
-        context.lowerArithmetic(op);
+    auto made = createLoopByThread({builder, loc, context.mapping, context.lowerArithmetic}, loop, lower, upper,
+                                   ValueRange{lists.difference});
     Value address = addressFor(move);
     Value place = createAdd(builder, loc, number, createSub(builder, loc, made.getInductionVar(), lower));
     LLVM::StoreOp::create(builder, loc, address, entryOf(fuse.isInto(move) ? 0 : destinationEntries, place), 8);

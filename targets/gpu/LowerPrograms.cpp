@@ -13,6 +13,7 @@
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
 #include "targets/gpu/Passes.h"
+#include "targets/gpu/ThreadLoops.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -190,23 +191,6 @@ void KernelLowering::lowerWait(WaitOp wait) {
   unsettled = {};
 }
 
-/// The signal, the wait or the move of a loop that does nothing else; null for another loop.
-static Operation *onlyExchangeOf(scf::ForOp loop) {
-  if (loop.getNumResults() != 0)
-    return nullptr;
-  Operation *exchange = nullptr;
-  for (Operation &op : *loop.getBody()) {
-    if (isa<SignalOp, WaitOp, MoveInterface>(op)) {
-      if (exchange)
-        return nullptr;
-      exchange = &op;
-    } else if (!isMemoryEffectFree(&op) || op.getNumRegions() != 0) {
-      return nullptr;
-    }
-  }
-  return exchange;
-}
-
 void KernelLowering::lowerRegions(Operation &op) {
   auto loop = dyn_cast<scf::ForOp>(op);
   Operation *exchange = loop ? onlyExchangeOf(loop) : nullptr;
@@ -219,18 +203,9 @@ void KernelLowering::lowerRegions(Operation &op) {
   ChannelLowering::lowerRegions(op);
 }
 
-/// Thread t of T takes iterations t, t + T, ... Lowers the arithmetic in the loop, and leaves the builder behind it.
 scf::ForOp KernelLowering::createLoopByThread(scf::ForOp loop, Value first, Value end, ValueRange state) {
-  Value step = mapped(loop.getStep()), thread = primitive(threadFunction), threads = primitive(numThreadsFunction);
-  Value begin = createAdd(builder, loc, first, createMul(builder, loc, thread, step));
-  auto made = scf::ForOp::create(builder, loc, begin, end, createMul(builder, loc, threads, step), state);
-  made->setAttr(byThreadAttribute, builder.getUnitAttr());
-  frame.mapping.map(loop.getInductionVar(), made.getInductionVar());
-  builder.setInsertionPointToStart(made.getBody());
-  for (Operation &op : *loop.getBody())
-    if (!isa<SignalOp, WaitOp, MoveInterface, scf::YieldOp>(op))
-      lowerOp(op);
-  return made;
+  return gpu::createLoopByThread({builder, loc, frame.mapping, [&](Operation &op) { lowerOp(op); }}, loop, first, end,
+                                 state);
 }
 
 /// One barrier for all signals: each thread publishes what the block wrote, to peers of its own.
