@@ -13,7 +13,7 @@ namespace kolo::test {
 class Member {
 public:
   Member(Communicator host, const DeviceAlgorithm &algorithm, int64_t count,
-         const runtime::DeviceOptions &options = {.lanes = 4},
+         const runtime::DeviceOptions &options = {.lanes = 4, .timeoutMs = 8000},
          runtime::DeviceMemoryKind kind = runtime::DeviceMemoryKind::Plain)
       : plugin(algorithm.plugin), rank(host.rank()),
         call(algorithm.call(valueOf(runtime::Mesh::parse("rank=" + std::to_string(host.size()))), count)),

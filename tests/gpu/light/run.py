@@ -43,9 +43,10 @@ class Run:
         return self.args.work / "plugins" / f"{name}.so"
 
     def environment(self):
-        # A stream of its own for each stream of each rank: a rank that waits must not hold up its peer.
+        # A hardware queue for each stream of each rank: a rank that waits must not hold up its peer. A wait ends, and
+        # says what was awaited, before its program counts as hung.
         environment = {**os.environ, "KOLO_GPU_PLUGINS": str(self.args.work / "plugins"),
-                       "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
+                       "CUDA_DEVICE_MAX_CONNECTIONS": "32", "KOLO_TIMEOUT_MS": "8000"}
         if self.args.driver:
             standin = self.binaries.parent / "lib/libkolo_test_standin.so"
             environment["KOLO_CUDA_DRIVER"] = str(standin if self.args.driver == "stand-in" else self.args.driver)

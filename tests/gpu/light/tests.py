@@ -45,12 +45,12 @@ def list_tests(run, program, pattern):
     return listed
 
 
-def run_share(run, program, results, share):
+def run_share(run, program, results, share, variables=None):
     """Tests in one process after the other: one that fails ends its process, and the others get another."""
     while pending := [name for name in share if name not in results]:
         reader = TestLines(results, run.lock)
         try:
-            code = run.stream([*program, f"--gtest_filter={':'.join(pending)}", "--gtest_fail_fast"], reader)
+            code = run.stream([*program, f"--gtest_filter={':'.join(pending)}", "--gtest_fail_fast"], reader, variables=variables)
         except Failed as problem:
             code = str(problem)
         if reader.running:
@@ -63,13 +63,13 @@ def run_share(run, program, results, share):
         run.save()
 
 
-def run_tests(run, entry, pattern, jobs=None, wrapper=()):
+def run_tests(run, entry, pattern, jobs=None, wrapper=(), variables=None):
     """The tests of a pattern that have no result yet, in several processes at once."""
     program = run.binaries / "kolo_gpu_packed_tests"
     listed, results = list_tests(run, program, pattern), entry.setdefault("tests", {})
     pending, jobs = [name for name in listed if name not in results], jobs or run.args.jobs
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        shares = [pool.submit(run_share, run, [*wrapper, program], results, pending[number::jobs]) for number in range(jobs)]
+        shares = [pool.submit(run_share, run, [*wrapper, program], results, pending[number::jobs], variables) for number in range(jobs)]
     for share in shares:
         share.result()
     judge_tests(entry, listed)
@@ -87,5 +87,5 @@ def judge_tests(entry, listed):
         raise NotPossible(results[skipped[0]] if skipped else "no such plugin was packed")
 
 
-def tests(pattern, jobs=None):
-    return lambda run, entry: run_tests(run, entry, pattern, jobs)
+def tests(pattern, jobs=None, variables=None):
+    return lambda run, entry: run_tests(run, entry, pattern, jobs, variables=variables)
