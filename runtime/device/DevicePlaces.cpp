@@ -9,8 +9,7 @@
 namespace kolo::runtime {
 namespace {
 
-/// Polls per millisecond of timeout: a poll takes at least half a microsecond.
-constexpr uint64_t pollsPerMs = 2000;
+constexpr uint64_t nanosecondsPerMs = 1000000;
 
 /// The number of a rank inside its group, as in planCall.
 int64_t groupRankOf(const Call &call, int64_t rank) {
@@ -137,7 +136,7 @@ void *DeviceState::bufferOf(const DevicePlan &plan, const DevicePlan::Pieces &pi
 TableAddresses DeviceState::addressesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn) const {
   TableAddresses addresses;
   addresses.abort = static_cast<uint64_t *>(abortFlag.data());
-  addresses.pollLimit = static_cast<uint64_t>(options.timeoutMs) * pollsPerMs;
+  addresses.timeoutNs = static_cast<uint64_t>(options.timeoutMs) * nanosecondsPerMs;
   addresses.numLanes = options.lanes;
   addresses.count = pieces.count;
   for (int rank = 0; rank < numRanks; ++rank) {

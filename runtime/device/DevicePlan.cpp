@@ -58,7 +58,7 @@ struct TableWriter {
     invocation.abort = addresses.abort;
     invocation.failures = static_cast<KoloDeviceFailure *>(plan.program->failures.data()) +
                           index * static_cast<size_t>(addresses.numLanes);
-    invocation.pollLimit = addresses.pollLimit;
+    invocation.timeoutNs = addresses.timeoutNs;
     std::ranges::transform(invocation.dimSizes, invocation.dimReciprocals, kolo_reciprocal);
     invocation.laneReciprocal = kolo_reciprocal(addresses.numLanes);
     std::memcpy(content.data() + local.position * sizeof(invocation), &invocation, sizeof(invocation));

@@ -112,7 +112,7 @@ struct TableAddresses {
   std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> semaphores;
   uint64_t *abort = nullptr;
-  uint64_t pollLimit = 1;
+  uint64_t timeoutNs = 1;
   int numLanes = 1;
   int64_t count = 0;
 };

@@ -32,6 +32,7 @@ struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
     defineNumbers(builder);
     defineBarriers(builder);
     defineCounters(builder);
+    defineClock(builder);
     definePause(builder);
     defineLines(builder);
     defineTeams(builder);
@@ -150,6 +151,11 @@ private:
     auto fromLast = definePrimitive(builder, getOperation(), fromLastFunction);
     Value arguments[] = {groupMask(builder), fromLast.getArgument(0), constant(lastLane), constant(bounds)};
     giveBack(builder, intrinsic(builder, "llvm.nvvm.shfl.sync.idx.i32", i32, arguments));
+  }
+
+  void defineClock(OpBuilder &builder) {
+    definePrimitive(builder, getOperation(), clockFunction);
+    giveBack(builder, intrinsic(builder, "llvm.nvvm.read.ptx.sreg.globaltimer", builder.getI64Type()));
   }
 
   void definePause(OpBuilder &builder) {

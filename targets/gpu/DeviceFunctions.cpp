@@ -42,6 +42,7 @@ void declarePrimitives(ModuleOp module) {
   add(uniformFunction, i64, {i64});
   for (StringRef name : {listFunction, keptFunction})
     add(name, pointerType(builder, blockSpace), {});
+  add(clockFunction, i64, {});
   add(pauseFunction, Type(), {i64});
   add(storeLineFunction, Type(), {pointer, i64, i64});
   add(loadLineFunction, LLVM::LLVMStructType::getLiteral(module.getContext(), {i64, i64}), {pointer});

@@ -64,6 +64,8 @@ inline constexpr llvm::StringLiteral storeLineFunction = "kolo.storeLine"; // (p
 inline constexpr llvm::StringLiteral loadLineFunction = "kolo.loadLine";   // (ptr<1>) -> {i64 low, i64 high}
 inline constexpr llvm::StringLiteral fromLastFunction =
     "kolo.fromLast"; // (i32) -> i32: what the group's last thread brings
+/// Nanoseconds that pass while kernels run, from any beginning but never 0. In steps of up to a millisecond.
+inline constexpr llvm::StringLiteral clockFunction = "kolo.clock"; // () -> i64
 /// Passes a little time, more when called for the n-th time in a row.
 inline constexpr llvm::StringLiteral pauseFunction = "kolo.pause"; // (i64 n)
 

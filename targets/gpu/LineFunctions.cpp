@@ -151,16 +151,17 @@ ReceiveFunctions::Polled LineFunctions::pollLines(Value lines, ArrayRef<Value> n
     }
     return attempt;
   };
-  auto giveUp = [&](Value turn) {
-    auto own = scf::IfOp::create(builder, loc, TypeRange(i32), isLast, /*withElseRegion=*/true);
+  auto giveUp = [&](Value turn, Value since) -> Patience {
+    auto own = scf::IfOp::create(builder, loc, TypeRange{i32, i64}, isLast, /*withElseRegion=*/true);
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(own.thenBlock());
-      scf::YieldOp::create(builder, loc, whyToGiveUp(builder, loc, invocation, turn));
+      Patience left = loseOrKeepPatience(builder, loc, invocation, turn, since, Pollers::Warps);
+      scf::YieldOp::create(builder, loc, ValueRange{left.code, left.since});
       builder.setInsertionPointToStart(own.elseBlock());
-      scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
+      scf::YieldOp::create(builder, loc, ValueRange{code(KOLO_DEVICE_OK), since});
     }
-    return fromLast(own.getResult(0));
+    return {fromLast(own.getResult(0)), own.getResult(1)};
   };
   return poll(SmallVector<Type>(2 * numbers.size(), i64), status, read, giveUp);
 }

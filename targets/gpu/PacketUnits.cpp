@@ -56,8 +56,9 @@ PacketUnits::PolledVectors PacketUnits::pollPackets(ArrayRef<Value> first, int64
           builder, loc, vectorType, ArrayRef(data).slice(i * size_t(numPackets), size_t(numPackets))));
     return attempt;
   };
-  Polled polled = poll(SmallVector<Type>(first.size(), vectorType), status, read,
-                       [&](Value turn) { return whyToGiveUp(builder, loc, invocation, turn); });
+  Polled polled = poll(SmallVector<Type>(first.size(), vectorType), status, read, [&](Value turn, Value since) {
+    return loseOrKeepPatience(builder, loc, invocation, turn, since, Pollers::Warps);
+  });
   return {polled.data, polled.status};
 }
 

@@ -17,10 +17,11 @@ Value ReceiveFunctions::wordOf(Value ofSequence) {
 }
 
 ReceiveFunctions::Polled ReceiveFunctions::poll(TypeRange dataTypes, Value status, function_ref<Attempt()> read,
-                                                function_ref<Value(Value turn)> giveUp) {
+                                                function_ref<Patience(Value turn, Value since)> giveUp) {
   OpBuilder::InsertionGuard guard(builder);
-  SmallVector<Type> types = {i32, i64, builder.getI1Type()};
-  SmallVector<Value> first = {status, constantI64(builder, loc, 0), boolean(false)};
+  SmallVector<Type> types = {i32, i64, i64, builder.getI1Type()};
+  Value zero = constantI64(builder, loc, 0);
+  SmallVector<Value> first = {status, zero, zero, boolean(false)};
   for (Type type : dataTypes) {
     types.push_back(type);
     first.push_back(arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type)));
@@ -30,23 +31,24 @@ ReceiveFunctions::Polled ReceiveFunctions::poll(TypeRange dataTypes, Value statu
   Block *before = builder.createBlock(&loop.getBefore(), {}, types, locations);
   Value isWaiting =
       arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, before->getArgument(0), code(KOLO_DEVICE_OK));
-  Value isMissing = arith::XOrIOp::create(builder, loc, before->getArgument(2), boolean(true));
+  Value isMissing = arith::XOrIOp::create(builder, loc, before->getArgument(3), boolean(true));
   scf::ConditionOp::create(builder, loc, arith::AndIOp::create(builder, loc, isWaiting, isMissing),
                            before->getArguments());
 
   Block *body = builder.createBlock(&loop.getAfter(), {}, types, locations);
   Attempt attempt = read();
   Value turn = arith::AddIOp::create(builder, loc, body->getArgument(1), constantI64(builder, loc, 1));
-  auto late = scf::IfOp::create(builder, loc, TypeRange(i32), attempt.areThere, /*withElseRegion=*/true);
-  SmallVector<Value> next = {late.getResult(0), turn, attempt.areThere};
+  auto late = scf::IfOp::create(builder, loc, TypeRange{i32, i64}, attempt.areThere, /*withElseRegion=*/true);
+  SmallVector<Value> next = {late.getResult(0), turn, late.getResult(1), attempt.areThere};
   llvm::append_range(next, attempt.data);
   scf::YieldOp::create(builder, loc, next);
   builder.setInsertionPointToStart(late.thenBlock());
-  scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
+  scf::YieldOp::create(builder, loc, ValueRange{code(KOLO_DEVICE_OK), body->getArgument(2)});
   builder.setInsertionPointToStart(late.elseBlock());
   call(builder, loc, pauseFunction, {turn});
-  scf::YieldOp::create(builder, loc, giveUp(turn));
-  return {llvm::to_vector_of<Value>(loop.getResults().drop_front(3)), loop.getResult(0)};
+  Patience left = giveUp(turn, body->getArgument(2));
+  scf::YieldOp::create(builder, loc, ValueRange{left.code, left.since});
+  return {llvm::to_vector_of<Value>(loop.getResults().drop_front(4)), loop.getResult(0)};
 }
 
 Value ReceiveFunctions::isAligned(Value address, int64_t bytes) {

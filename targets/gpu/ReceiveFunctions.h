@@ -32,10 +32,10 @@ protected:
     llvm::SmallVector<mlir::Value> data;
     mlir::Value status;
   };
-  /// Looks again and again, until all are there, or, after so many turns, i64, there is a reason to give up: a status.
-  /// There may have been one before.
+  /// Looks again and again, until all are there, or, after so many turns, i64, there is a reason to give up. There may
+  /// have been one before.
   Polled poll(mlir::TypeRange types, mlir::Value status, llvm::function_ref<Attempt()> read,
-              llvm::function_ref<mlir::Value(mlir::Value turn)> giveUp);
+              llvm::function_ref<Patience(mlir::Value turn, mlir::Value since)> giveUp);
 
   mlir::Value isAligned(mlir::Value address, int64_t bytes);
   /// The bytes [begin, end) of the source, as the lowest of an integer, which holds them.

@@ -9,32 +9,61 @@ using namespace mlir;
 
 namespace kolo::gpu {
 
-/// Polls between two looks at the abort flag, which is far away in host memory. A power of two.
-static constexpr int64_t pollsPerAbortCheck = 256;
+/// Turns between two looks, powers of two.
+static constexpr int64_t turnsPerClock = 64, turnsPerAbort = 4096, warpThreads = 32;
 
 static Value code(OpBuilder &builder, Location loc, KoloDeviceFailureCode value) {
   return arith::ConstantIntOp::create(builder, loc, value, 32);
 }
 
-Value whyToGiveUp(OpBuilder &builder, Location loc, Value invocation, Value turn) {
-  Value zero = constantI64(builder, loc, 0);
-  Value position = arith::AndIOp::create(builder, loc, turn, constantI64(builder, loc, pollsPerAbortCheck - 1));
-  Value isTurn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, position, zero);
-  auto looked = scf::IfOp::create(builder, loc, TypeRange(builder.getI64Type()), isTurn, /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(looked.thenBlock());
-    Value abort = load(builder, loc, pointerType(builder), invocation, offsetof(KoloDeviceInvocation, abort));
-    scf::YieldOp::create(builder, loc, call(builder, loc, peekFunction, {abort}));
-    builder.setInsertionPointToStart(looked.elseBlock());
-    scf::YieldOp::create(builder, loc, zero);
+/// Whether this thread looks at the abort flag in this turn, in which it looks at the clock.
+static Value looksAtFlag(OpBuilder &builder, Location loc, Value turn, Pollers pollers) {
+  auto constant = [&](int64_t value) { return constantI64(builder, loc, value); };
+  auto isEqual = [&](Value a, Value b) {
+    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, a, b).getResult();
+  };
+  if (pollers == Pollers::Thread) {
+    Value position = arith::AndIOp::create(builder, loc, turn, constant(turnsPerAbort - 1));
+    return isEqual(position, constant(0));
   }
-  Value limit = load(builder, loc, builder.getI64Type(), invocation, offsetof(KoloDeviceInvocation, pollLimit));
-  Value isAborted = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, looked.getResult(0), zero);
-  Value isLate = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge, turn, limit);
-  Value otherwise = arith::SelectOp::create(builder, loc, isLate, code(builder, loc, KOLO_DEVICE_TIMEOUT),
-                                            code(builder, loc, KOLO_DEVICE_OK));
-  return arith::SelectOp::create(builder, loc, isAborted, code(builder, loc, KOLO_DEVICE_ABORTED), otherwise);
+  // The threads' turns follow each other: turnsPerAbort times the number of the thread in its warp.
+  Value inWarp = arith::AndIOp::create(builder, loc, call(builder, loc, threadFunction), constant(warpThreads - 1));
+  Value position = arith::AndIOp::create(builder, loc, turn, constant(turnsPerAbort * warpThreads - 1));
+  return isEqual(position, arith::MulIOp::create(builder, loc, inWarp, constant(turnsPerAbort)));
+}
+
+Patience loseOrKeepPatience(OpBuilder &builder, Location loc, Value invocation, Value turn, Value since,
+                            Pollers pollers) {
+  OpBuilder::InsertionGuard guard(builder);
+  Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
+  Value zero = constantI64(builder, loc, 0), fine = code(builder, loc, KOLO_DEVICE_OK);
+  Value position = arith::AndIOp::create(builder, loc, turn, constantI64(builder, loc, turnsPerClock - 1));
+  Value isTurn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, position, zero);
+  auto looked = scf::IfOp::create(builder, loc, TypeRange{i32, i64}, isTurn, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(looked.elseBlock());
+  scf::YieldOp::create(builder, loc, ValueRange{fine, since});
+
+  builder.setInsertionPointToStart(looked.thenBlock());
+  Value now = call(builder, loc, clockFunction);
+  Value isFirst = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, since, zero);
+  Value begin = arith::SelectOp::create(builder, loc, isFirst, now, since);
+  Value limit = load(builder, loc, i64, invocation, offsetof(KoloDeviceInvocation, timeoutNs));
+  Value isLate = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge,
+                                       arith::SubIOp::create(builder, loc, now, begin), limit);
+  Value otherwise = arith::SelectOp::create(builder, loc, isLate, code(builder, loc, KOLO_DEVICE_TIMEOUT), fine);
+  auto flag = scf::IfOp::create(builder, loc, TypeRange{i32}, looksAtFlag(builder, loc, turn, pollers),
+                                /*withElseRegion=*/true);
+  scf::YieldOp::create(builder, loc, ValueRange{flag.getResult(0), begin});
+  builder.setInsertionPointToStart(flag.elseBlock());
+  scf::YieldOp::create(builder, loc, otherwise);
+  builder.setInsertionPointToStart(flag.thenBlock());
+  Value abort = load(builder, loc, pointerType(builder), invocation, offsetof(KoloDeviceInvocation, abort));
+  Value isAborted =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, call(builder, loc, peekFunction, {abort}), zero);
+  scf::YieldOp::create(
+      builder, loc,
+      arith::SelectOp::create(builder, loc, isAborted, code(builder, loc, KOLO_DEVICE_ABORTED), otherwise).getResult());
+  return {looked.getResult(0), looked.getResult(1)};
 }
 
 void noteFailure(OpBuilder &builder, Location loc, Value invocation, const Failure &failure) {

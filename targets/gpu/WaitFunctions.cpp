@@ -86,13 +86,14 @@ void WaitFunctions::defineSignal() {
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// while (value < target && code == 0) { pause; turn += 1; code = ...; value = peek }
+/// while (value < target && code == 0) { pause; turn += 1; code, since = ...; value = peek }
 WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
   OpBuilder::InsertionGuard guard(builder);
   Value first = call(builder, loc, peekFunction, {cell});
-  SmallVector<Type> types{i64, i64, i32};
-  SmallVector<Location> locations(3, loc);
-  auto loop = scf::WhileOp::create(builder, loc, types, ValueRange{first, constant(0), code(KOLO_DEVICE_OK)});
+  SmallVector<Type> types{i64, i64, i32, i64};
+  SmallVector<Location> locations(types.size(), loc);
+  auto loop =
+      scf::WhileOp::create(builder, loc, types, ValueRange{first, constant(0), code(KOLO_DEVICE_OK), constant(0)});
   Block *before = builder.createBlock(&loop.getBefore(), {}, types, locations);
   Value isMissing = compare(arith::CmpIPredicate::ult, before->getArgument(0), target);
   Value isWaiting = compare(arith::CmpIPredicate::eq, before->getArgument(2), code(KOLO_DEVICE_OK));
@@ -101,8 +102,8 @@ WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
   Block *body = builder.createBlock(&loop.getAfter(), {}, types, locations);
   call(builder, loc, pauseFunction, {body->getArgument(1)});
   Value turn = add(body->getArgument(1), constant(1));
-  Value ended = whyToGiveUp(builder, loc, invocation, turn);
-  scf::YieldOp::create(builder, loc, ValueRange{call(builder, loc, peekFunction, {cell}), turn, ended});
+  Patience left = loseOrKeepPatience(builder, loc, invocation, turn, body->getArgument(3), Pollers::Thread);
+  scf::YieldOp::create(builder, loc, ValueRange{call(builder, loc, peekFunction, {cell}), turn, left.code, left.since});
   return {loop.getResult(0), loop.getResult(2)};
 }
 

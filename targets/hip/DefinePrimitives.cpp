@@ -3,9 +3,10 @@
 //   After:   llvm.func internal @kolo.barrier() { fence ; llvm.call_intrinsic "llvm.amdgcn.s.barrier"() ; fence }
 // Runs right after LowerPrograms, which declares them.
 //
-// LLVM 22 leaves two things to this pass. A block barrier does not wait until the stores of its waves have arrived:
-// every thread therefore releases at agent scope before the barrier of a signal (publish). LLVM may drop the wait
-// between the write-back of a cache and a barrier, or the store of a flag: the pass writes that wait out.
+// LLVM 22 leaves two things to this pass. A block barrier does not wait until the stores of its waves have arrived in
+// the L2 cache: every thread therefore waits for them before the barrier of a signal (publish). The waves of a block
+// share that cache, so thread 0 alone writes it back, when it raises the counter. LLVM may drop the wait between the
+// write-back of a cache and the store of a flag: the pass writes that wait out.
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/hip/Passes.h"
 
@@ -41,6 +42,7 @@ public:
   void defineAny();
   void defineUniform();
   void defineCounters();
+  void defineClock();
   void definePause();
 
 private:
@@ -154,7 +156,7 @@ void Primitives::defineUniform() {
 
 void Primitives::defineCounters() {
   define(publishFunction);
-  fence(LLVM::AtomicOrdering::release, "agent");
+  fence(LLVM::AtomicOrdering::release, "workgroup"); // keeps the order of what this thread does
   waitForStores();
   giveBack();
 
@@ -172,6 +174,14 @@ void Primitives::defineCounters() {
   define(acquireFunction);
   fence(LLVM::AtomicOrdering::acquire, "");
   giveBack();
+}
+
+/// The counter of real time, whose rate is constant: 100 MHz on the gfx9 family.
+void Primitives::defineClock() {
+  constexpr int64_t nanosecondsPerTick = 10;
+  define(clockFunction);
+  Value ticks = intrinsic("llvm.amdgcn.s.memrealtime", builder.getI64Type());
+  giveBack(arith::MulIOp::create(builder, loc, ticks, constantI64(builder, loc, nanosecondsPerTick)));
 }
 
 /// In units of 64 cycles, of which the instruction takes a constant: short at first, then a good half microsecond.
@@ -196,6 +206,7 @@ struct DefinePrimitives : impl::DefinePrimitivesBase<DefinePrimitives> {
     primitives.defineAny();
     primitives.defineUniform();
     primitives.defineCounters();
+    primitives.defineClock();
     primitives.definePause();
     primitives.defineTeams();
     defineBlockMemory(getOperation());

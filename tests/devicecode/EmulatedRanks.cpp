@@ -62,7 +62,7 @@ KoloDeviceInvocation EmulatedRanks::describe(size_t rank) {
   invocation.awaited = awaited[rank].data(), invocation.abort = &abort;
   invocation.calls = numCalls[rank].data();
   invocation.packetCalls = packetCalls[rank].data(), invocation.packetBytes = int64_t(packetBytes);
-  invocation.failures = failures[rank].data(), invocation.pollLimit = pollLimit;
+  invocation.failures = failures[rank].data(), invocation.timeoutNs = timeoutNs;
   std::ranges::transform(invocation.dimSizes, invocation.dimReciprocals, kolo_reciprocal);
   invocation.laneReciprocal = kolo_reciprocal(shape.lanes);
   return invocation;

@@ -65,7 +65,7 @@ public:
   }
 
   reference::Call call;
-  uint64_t pollLimit = uint64_t(1) << 40; // long enough
+  uint64_t timeoutNs = uint64_t(1) << 60; // long enough
   bool isInPlace = false;                 // for collectives whose input is as large as their output
   uint64_t abort = 0;
   std::vector<std::vector<KoloDeviceFailure>> failures;

@@ -188,11 +188,11 @@ TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
   Algorithm algorithm("ringAllGather", {});
   EmulatedRanks ranks(algorithm, {2, 2 * groupSize});
   ranks.call.count = 1000;
-  ranks.pollLimit = 2000;
+  ranks.timeoutNs = 2000000;
   constexpr size_t missing = 3;
   EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank != missing; }), "");
   EXPECT_EQ(ranks.abort, 1u);
-  // Ranks that wait for each other may run out of polls first, and end the wait for the missing one by their abort.
+  // Ranks that wait for each other may run out of time first, and end the wait for the missing one by their abort.
   bool isNamed = false, hasTimedOut = false;
   for (size_t rank = 0; rank < ranks.numRanks; ++rank)
     for (const KoloDeviceFailure &failure : ranks.failures[rank]) {
@@ -216,7 +216,7 @@ TEST_P(EmulatedPacketFailure, PacketsOfAMissingRankEndInARecordToo) {
   ASSERT_EQ(algorithm.program.getSemaphores(), 0u);
   EmulatedRanks ranks(algorithm, {2, gpu::threadsPerLine});
   ranks.call.count = 1000;
-  ranks.pollLimit = 2000;
+  ranks.timeoutNs = 2000000;
   EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank != 3; }), "");
   EXPECT_EQ(ranks.abort, 1u);
   bool hasTimedOut = false;
@@ -234,6 +234,52 @@ TEST_P(EmulatedPacketFailure, PacketsOfAMissingRankEndInARecordToo) {
 
 INSTANTIATE_TEST_SUITE_P(Protocols, EmulatedPacketFailure, testing::Values(Protocol::LL, Protocol::LL128),
                          [](const auto &info) { return info.param == Protocol::LL ? "Packets" : "Lines"; });
+
+/// However long a poll takes, and however many are made at a time.
+TEST(EmulatedFailure, AWaitEndsByTheClock) {
+  using std::chrono::milliseconds;
+  for (auto [name, protocol] : {std::pair("ringAllGather", Protocol::Bulk),
+                                {"twoShotAllReduce", Protocol::LL},
+                                {"twoShotAllReduce", Protocol::LL128}}) {
+    Algorithm algorithm(name, {}, {.protocol = protocol});
+    EmulatedRanks ranks(algorithm, {1, 2 * gpu::threadsPerLine});
+    ranks.call.count = 1000;
+    ranks.timeoutNs = 100000000;
+    standin::pauseNs = 50000; // a busy machine
+    auto begin = std::chrono::steady_clock::now();
+    EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");
+    auto elapsed = std::chrono::steady_clock::now() - begin;
+    standin::pauseNs = 0;
+    EXPECT_GE(elapsed, milliseconds(100)) << name;
+    EXPECT_LE(elapsed, milliseconds(2000)) << name;
+  }
+}
+
+/// The flag is in memory of the host, and far away: of the threads of a warp at most one looks, every 4096 polls.
+TEST(EmulatedFailure, WhoPollsPacketsSeldomLooksAtTheAbortFlag) {
+  for (Protocol protocol : {Protocol::LL, Protocol::LL128}) {
+    Algorithm algorithm("twoShotAllReduce", {}, {.protocol = protocol});
+    EmulatedRanks ranks(algorithm, {1, 32});
+    ranks.call.count = 1000;
+    ranks.timeoutNs = 400000000;
+    standin::numPauses = 0, standin::numPeeks = 0; // a program of packets peeks at nothing but that flag
+    EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");
+    EXPECT_GT(standin::numPauses, 100000);
+    EXPECT_LE(standin::numPeeks, standin::numPauses / 65536 + 32);
+  }
+}
+
+TEST(EmulatedFailure, AnAbortEndsTheWaitsForPacketsToo) {
+  for (Protocol protocol : {Protocol::LL, Protocol::LL128}) {
+    Algorithm algorithm("twoShotAllReduce", {}, {.protocol = protocol});
+    EmulatedRanks ranks(algorithm, {2, 2 * gpu::threadsPerLine});
+    ranks.call.count = 1000;
+    ranks.abort = 1;
+    EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");
+    for (const KoloDeviceFailure &failure : ranks.failures[0])
+      EXPECT_EQ(failure.code, uint64_t(KOLO_DEVICE_ABORTED));
+  }
+}
 
 TEST(EmulatedFailure, AnAbortEndsTheWaitsOfAllLanes) {
   Algorithm algorithm("ringAllGather", {});

@@ -151,7 +151,7 @@ public:
     invocation.rank = thisRank, invocation.numRanks = shape.ranks;
     invocation.peers[KOLO_PACKETS] = peers.data();
     invocation.packetCalls = calls.data(), invocation.packetBytes = packetBytes(shape);
-    invocation.pollLimit = uint64_t(1) << 40;
+    invocation.timeoutNs = uint64_t(1) << 60;
     std::ranges::transform(invocation.dimSizes, invocation.dimReciprocals, kolo_reciprocal);
     invocation.laneReciprocal = kolo_reciprocal(shape.lanes);
     emulator->launch("mix", {shape.lanes, gpu::threadsPerLine}, invocation);

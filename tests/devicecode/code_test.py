@@ -189,6 +189,7 @@ class Text(unittest.TestCase):
             waits = "\n".join(found["wait_$_one"])
             self.assertIn("ld.acquire.sys.global.b64", waits)
             self.assertIn("nanosleep.u32", waits)
+            self.assertIn("%globaltimer", waits, "a wait ends by the clock")
             for name in {"wait_$_blocked", "wait_$_end_$_blocked"} & set(found):
                 self.assertRegex("\n".join(found[name]), r"bar\.red\.or\.pred", "all threads learn of a failure")
 
@@ -248,8 +249,7 @@ class Text(unittest.TestCase):
         if signal := found.get("kolo.signal"):
             barrier = next(i for i, line in enumerate(signal) if line.startswith("s_barrier"))
             self.assertRegex(signal[barrier - 1], drain)
-            if architecture == "gfx942":
-                self.assertTrue(any(line == "buffer_wbl2 sc1" for line in signal[:barrier]))
+            self.assertFalse(any("buffer_wbl2" in line for line in signal[:barrier]), "thread 0 alone writes the cache back")
         writeBack = "buffer_wbl2" + (" sc0 sc1" if architecture == "gfx942" else "")
         ends = [found[name] for name in ("kolo.wait.blocked", "kolo.wait.end.blocked") if name in found]
         self.assertTrue(ends, "somebody waits")
@@ -263,6 +263,7 @@ class Text(unittest.TestCase):
         invalidate = ["buffer_inv sc0 sc1"] if architecture == "gfx942" else ["buffer_invl2", "buffer_wbinvl1_vol"]
         first = wait.index(invalidate[0])
         self.assertEqual(wait[first:first + len(invalidate)], invalidate)
+        self.assertTrue(any(line.startswith("s_memrealtime") for line in wait), "a wait ends by the clock")
         for code in ends:
             self.assertTrue(any(line.startswith("s_barrier") for line in code))
 

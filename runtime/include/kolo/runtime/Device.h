@@ -37,7 +37,7 @@ struct DeviceOptions {
   DeviceKind kind = DeviceKind::Cuda;
   int lanes = 8;         // blocks per rank; the same on every rank
   int threads = 512;     // of a block: a multiple of 64, at most KOLO_DEVICE_MAX_THREADS
-  int timeoutMs = 30000; // a kernel waits at least so long for a peer, and a few times as long at most
+  int timeoutMs = 30000; // a kernel waits so long for a peer, by the clock of its device
   // Of every rank, at first: half of it stages buffers that lie in no window. The runtime adds more when a call needs
   // it. At least 64 KiB; the same on every rank. Not used in advance where all ranks are in this process.
   size_t internalBytes = size_t(16) << 20;

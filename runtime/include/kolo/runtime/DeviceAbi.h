@@ -22,14 +22,14 @@ extern "C" {
 #endif
 
 /* Every change of a struct, of a function type or of the launch in this file raises this number. */
-#define KOLO_DEVICE_ABI_VERSION 5u
+#define KOLO_DEVICE_ABI_VERSION 6u
 #define KOLO_DEVICE_SYMBOL "kolo_device_plugin"
 #define KOLO_DEVICE_MAX_THREADS 512
 
 /* Why a lane could not finish. */
 typedef enum KoloDeviceFailureCode {
   KOLO_DEVICE_OK,
-  KOLO_DEVICE_TIMEOUT, /* a signal did not come within pollLimit polls */
+  KOLO_DEVICE_TIMEOUT, /* a signal did not come within timeoutNs */
   KOLO_DEVICE_ABORTED  /* the host or another lane set *abort */
 } KoloDeviceFailureCode;
 
@@ -77,7 +77,7 @@ typedef struct KoloDeviceInvocation {
   int64_t packetBytes;   /* KoloProgram.packetBytes: from one half of the packet buffer to the other */
   uint64_t *abort;       /* in host memory; non-zero: waiting lanes end. A lane that times out sets it */
   KoloDeviceFailure *failures; /* [lane], in host memory */
-  uint64_t pollLimit;          /* polls until a wait times out, at least 1; a poll takes up to a microsecond */
+  uint64_t timeoutNs;          /* nanoseconds until a wait times out, by the device's clock */
   /* kolo_reciprocal of dimSizes and of numLanes: kernels multiply where they would divide. */
   uint64_t dimReciprocals[KOLO_MAX_MESH_DIMS], laneReciprocal;
 } KoloDeviceInvocation;

@@ -64,12 +64,13 @@ static void pauseABit(void) {
 static int waitFor(Lane lane, int64_t peer, int64_t semaphore, int64_t statement) {
   uint64_t target = ++lane.in->awaited[cell(lane, semaphore, peer)], found = 0;
   _Atomic uint64_t *own = (_Atomic uint64_t *)&lane.in->semaphores[cell(lane, semaphore, peer)];
+  const int64_t begin = nowNs();
   for (uint64_t poll = 0;; ++poll) {
     found = atomic_load_explicit(own, memory_order_acquire);
     if (found >= target)
       return 0;
     int isAborted = poll % 16 == 0 && atomic_load((_Atomic uint64_t *)lane.in->abort);
-    if (isAborted || poll >= lane.in->pollLimit) {
+    if (isAborted || nowNs() - begin >= (int64_t)lane.in->timeoutNs) {
       KoloDeviceFailure failure = {
           isAborted ? KOLO_DEVICE_ABORTED : KOLO_DEVICE_TIMEOUT, peer, semaphore, statement, target, found};
       return report(lane, failure);

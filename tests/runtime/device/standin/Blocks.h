@@ -5,6 +5,7 @@
 
 #include "Kernel.h"
 
+#include <atomic>
 #include <barrier>
 #include <cstddef>
 #include <memory>
@@ -46,6 +47,9 @@ struct Block {
 /// Of the thread that runs a kernel.
 extern thread_local Block *currentBlock;
 extern thread_local int64_t currentThread;
+
+/// For tests: how long each pause is at least, and how many pauses and looks at counters there were.
+extern std::atomic<int64_t> pauseNs, numPauses, numPeeks;
 
 /// Has the functions that compiled kernels call found by what is loaded from now on.
 void offerPrimitives();

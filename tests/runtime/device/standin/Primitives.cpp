@@ -7,11 +7,13 @@
 #include <atomic>
 #include <bit>
 #include <chrono>
+#include <thread>
 
 namespace kolo::standin {
 
 thread_local Block *currentBlock;
 thread_local int64_t currentThread;
+std::atomic<int64_t> pauseNs = 0, numPauses = 0, numPeeks = 0;
 
 void offerPrimitives() {
   Dl_info info = {};
@@ -66,6 +68,7 @@ PRIMITIVE(void, raiseCounter, "kolo.raise", uint64_t *counter, uint64_t value) {
   std::atomic_ref(*counter).store(value, std::memory_order_release);
 }
 PRIMITIVE(uint64_t, peek, "kolo.peek", uint64_t *counter) {
+  numPeeks.fetch_add(1, std::memory_order_relaxed);
   return std::atomic_ref(*counter).load(std::memory_order_acquire);
 }
 PRIMITIVE(void, acquire, "kolo.acquire") {}
@@ -107,9 +110,15 @@ PRIMITIVE(int32_t, fromLast, "kolo.fromLast", int32_t value) {
   group().barrier.arrive_and_wait();
   return result;
 }
+PRIMITIVE(int64_t, readClock, "kolo.clock") {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
 /// Offers the core to other threads. A busy program may keep it for milliseconds, where a poll should take up to a
 /// microsecond. So the polls that follow do not offer it, until they are as many as that time is for.
 PRIMITIVE(void, pauseABit, "kolo.pause", int64_t) {
+  numPauses.fetch_add(1, std::memory_order_relaxed);
+  if (int64_t least = pauseNs)
+    std::this_thread::sleep_for(std::chrono::nanoseconds(least));
   thread_local int64_t numPaid = 0;
   if (numPaid > 0) {
     --numPaid;
