@@ -156,7 +156,7 @@ ReceiveFunctions::Polled LineFunctions::pollLines(Value lines, ArrayRef<Value> n
     {
       OpBuilder::InsertionGuard guard(builder);
       builder.setInsertionPointToStart(own.thenBlock());
-      Patience left = loseOrKeepPatience(builder, loc, invocation, turn, since, Pollers::Warps);
+      Patience left = loseOrKeepPatience(builder, loc, invocation, turn, since, 32 / threadsPerLine);
       scf::YieldOp::create(builder, loc, ValueRange{left.code, left.since});
       builder.setInsertionPointToStart(own.elseBlock());
       scf::YieldOp::create(builder, loc, ValueRange{code(KOLO_DEVICE_OK), since});

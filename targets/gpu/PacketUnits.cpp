@@ -57,7 +57,7 @@ PacketUnits::PolledVectors PacketUnits::pollPackets(ArrayRef<Value> first, int64
     return attempt;
   };
   Polled polled = poll(SmallVector<Type>(first.size(), vectorType), status, read, [&](Value turn, Value since) {
-    return loseOrKeepPatience(builder, loc, invocation, turn, since, Pollers::Warps);
+    return loseOrKeepPatience(builder, loc, invocation, turn, since, /*pollersPerWarp=*/32);
   });
   return {polled.data, polled.status};
 }

@@ -17,23 +17,23 @@ static Value code(OpBuilder &builder, Location loc, KoloDeviceFailureCode value)
 }
 
 /// Whether this thread looks at the abort flag in this turn, in which it looks at the clock.
-static Value looksAtFlag(OpBuilder &builder, Location loc, Value turn, Pollers pollers) {
+static Value looksAtFlag(OpBuilder &builder, Location loc, Value turn, int64_t pollersPerWarp) {
   auto constant = [&](int64_t value) { return constantI64(builder, loc, value); };
-  auto isEqual = [&](Value a, Value b) {
-    return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, a, b).getResult();
-  };
-  if (pollers == Pollers::Thread) {
-    Value position = arith::AndIOp::create(builder, loc, turn, constant(turnsPerAbort - 1));
-    return isEqual(position, constant(0));
+  Value position = arith::AndIOp::create(builder, loc, turn, constant(turnsPerAbort * pollersPerWarp - 1)), own;
+  if (pollersPerWarp == 1) {
+    own = constant(0);
+  } else {
+    Value poller = arith::DivUIOp::create(builder, loc, call(builder, loc, threadFunction),
+                                          constant(warpThreads / pollersPerWarp));
+    Value next = arith::AddIOp::create(builder, loc, poller, constant(1));
+    own = arith::MulIOp::create(builder, loc, arith::AndIOp::create(builder, loc, next, constant(pollersPerWarp - 1)),
+                                constant(turnsPerAbort));
   }
-  // The threads' turns follow each other: turnsPerAbort times the number of the thread in its warp.
-  Value inWarp = arith::AndIOp::create(builder, loc, call(builder, loc, threadFunction), constant(warpThreads - 1));
-  Value position = arith::AndIOp::create(builder, loc, turn, constant(turnsPerAbort * warpThreads - 1));
-  return isEqual(position, arith::MulIOp::create(builder, loc, inWarp, constant(turnsPerAbort)));
+  return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, position, own);
 }
 
 Patience loseOrKeepPatience(OpBuilder &builder, Location loc, Value invocation, Value turn, Value since,
-                            Pollers pollers) {
+                            int64_t pollersPerWarp) {
   OpBuilder::InsertionGuard guard(builder);
   Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
   Value zero = constantI64(builder, loc, 0), fine = code(builder, loc, KOLO_DEVICE_OK);
@@ -51,7 +51,7 @@ Patience loseOrKeepPatience(OpBuilder &builder, Location loc, Value invocation, 
   Value isLate = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::uge,
                                        arith::SubIOp::create(builder, loc, now, begin), limit);
   Value otherwise = arith::SelectOp::create(builder, loc, isLate, code(builder, loc, KOLO_DEVICE_TIMEOUT), fine);
-  auto flag = scf::IfOp::create(builder, loc, TypeRange{i32}, looksAtFlag(builder, loc, turn, pollers),
+  auto flag = scf::IfOp::create(builder, loc, TypeRange{i32}, looksAtFlag(builder, loc, turn, pollersPerWarp),
                                 /*withElseRegion=*/true);
   scf::YieldOp::create(builder, loc, ValueRange{flag.getResult(0), begin});
   builder.setInsertionPointToStart(flag.elseBlock());

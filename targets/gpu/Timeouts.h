@@ -10,13 +10,11 @@ struct Patience {
   mlir::Value code;  // a KoloDeviceFailureCode, i32: why to end polling, or KOLO_DEVICE_OK to go on
   mlir::Value since; // i64: when the wait began, by the device's clock; 0 before the first look at it
 };
-/// Who polls together: a thread by itself, or warps whose threads do so side by side.
-enum class Pollers : uint8_t { Thread, Warps };
-/// After this many turns, i64, of polling. It looks at the clock every 64 turns. It looks at the abort flag, which is
-/// far away in host memory, every 4096 turns, and then of a warp's threads at most one does, each in its turn: a
-/// warp ends within 131072 turns, some tenths of a second.
+/// After this many turns, i64, of polling. It looks at the clock every 64 turns. The abort flag is far away, in memory
+/// of the host: one of the warp's pollers, a power of two and spread evenly, looks at it every 4096 turns, each in its
+/// turn. So a warp of 32 pollers ends within 131072 turns, some tenths of a second.
 Patience loseOrKeepPatience(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value invocation, mlir::Value turn,
-                            mlir::Value since, Pollers pollers);
+                            mlir::Value since, int64_t pollersPerWarp);
 
 /// Fields of a KoloDeviceFailure: the code i32, all others i64.
 struct Failure {

@@ -102,7 +102,7 @@ WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
   Block *body = builder.createBlock(&loop.getAfter(), {}, types, locations);
   call(builder, loc, pauseFunction, {body->getArgument(1)});
   Value turn = add(body->getArgument(1), constant(1));
-  Patience left = loseOrKeepPatience(builder, loc, invocation, turn, body->getArgument(3), Pollers::Thread);
+  Patience left = loseOrKeepPatience(builder, loc, invocation, turn, body->getArgument(3), /*pollersPerWarp=*/1);
   scf::YieldOp::create(builder, loc, ValueRange{call(builder, loc, peekFunction, {cell}), turn, left.code, left.since});
   return {loop.getResult(0), loop.getResult(2)};
 }

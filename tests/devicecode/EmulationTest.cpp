@@ -11,7 +11,9 @@
 #include "kolo/dsl/Registry.h"
 #include "targets/cpu/CpuTarget.h"
 #include "targets/gpu/DeviceFunctions.h"
+#include "tests/runtime/device/standin/Blocks.h"
 
+#include <chrono>
 #include <map>
 #include <random>
 
@@ -245,13 +247,13 @@ TEST(EmulatedFailure, AWaitEndsByTheClock) {
     EmulatedRanks ranks(algorithm, {1, 2 * gpu::threadsPerLine});
     ranks.call.count = 1000;
     ranks.timeoutNs = 100000000;
-    standin::pauseNs = 50000; // a busy machine
+    standin::pauseNs = 200000; // a busy machine
     auto begin = std::chrono::steady_clock::now();
     EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");
     auto elapsed = std::chrono::steady_clock::now() - begin;
     standin::pauseNs = 0;
     EXPECT_GE(elapsed, milliseconds(100)) << name;
-    EXPECT_LE(elapsed, milliseconds(2000)) << name;
+    EXPECT_LE(elapsed, milliseconds(15000)) << name; // 200,000 polls would take 40 s
   }
 }
 
@@ -264,15 +266,15 @@ TEST(EmulatedFailure, WhoPollsPacketsSeldomLooksAtTheAbortFlag) {
     ranks.timeoutNs = 400000000;
     standin::numPauses = 0, standin::numPeeks = 0; // a program of packets peeks at nothing but that flag
     EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");
-    EXPECT_GT(standin::numPauses, 100000);
-    EXPECT_LE(standin::numPeeks, standin::numPauses / 65536 + 32);
+    EXPECT_GT(standin::numPauses, 4000);
+    EXPECT_LE(standin::numPeeks, standin::numPauses / 65536 + 2);
   }
 }
 
 TEST(EmulatedFailure, AnAbortEndsTheWaitsForPacketsToo) {
   for (Protocol protocol : {Protocol::LL, Protocol::LL128}) {
     Algorithm algorithm("twoShotAllReduce", {}, {.protocol = protocol});
-    EmulatedRanks ranks(algorithm, {2, 2 * gpu::threadsPerLine});
+    EmulatedRanks ranks(algorithm, {1, gpu::threadsPerLine});
     ranks.call.count = 1000;
     ranks.abort = 1;
     EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");
