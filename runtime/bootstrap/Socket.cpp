@@ -2,9 +2,11 @@
 
 #include "Error.h"
 
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace kolo::runtime {
@@ -108,6 +111,35 @@ int connectOnce(const Socket &opened, const addrinfo &entry, Clock::time_point d
   return code;
 }
 
+/// The sockets of this process. A forked child would keep them open when this process has ended, and no peer would
+/// learn of its end. So every child puts /dev/null in their places, which its copies of this process's objects may
+/// close.
+struct OpenSockets {
+  std::mutex mutex;
+  std::set<int> descriptors;
+};
+
+OpenSockets &openSockets() {
+  static OpenSockets *const only = [] {
+    static auto *made = new OpenSockets;
+    pthread_atfork([] { made->mutex.lock(); }, [] { made->mutex.unlock(); },
+                   [] {
+                     int nothing = made->descriptors.empty() ? -1 : open("/dev/null", O_RDWR | O_CLOEXEC);
+                     for (int each : made->descriptors)
+                       if (nothing < 0)
+                         close(each);
+                       else
+                         dup3(nothing, each, O_CLOEXEC);
+                     if (nothing >= 0)
+                       close(nothing);
+                     made->descriptors.clear();
+                     made->mutex.unlock();
+                   });
+    return made;
+  }();
+  return *only;
+}
+
 } // namespace
 
 int millisecondsUntil(Clock::time_point deadline) {
@@ -147,9 +179,21 @@ void allowDescriptors(size_t number) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+Socket::Socket(int descriptor) : fd(descriptor) {
+  if (fd < 0)
+    return;
+  OpenSockets &open = openSockets();
+  std::scoped_lock lock(open.mutex);
+  open.descriptors.insert(fd);
+}
+
 Socket::~Socket() {
-  if (fd >= 0)
-    close(fd);
+  if (fd < 0)
+    return;
+  OpenSockets &open = openSockets();
+  std::scoped_lock lock(open.mutex);
+  open.descriptors.erase(fd);
+  close(fd);
 }
 
 Status Socket::sendAll(const void *bytes, size_t sizeBytes, Clock::time_point deadline) {

@@ -16,7 +16,8 @@ namespace kolo::runtime {
 class Socket {
 public:
   Socket() = default;
-  explicit Socket(int descriptor) : fd(descriptor) {}
+  /// Takes the descriptor. In a forked child it soon is another file: see the source.
+  explicit Socket(int descriptor);
   Socket(Socket &&other) noexcept : fd(std::exchange(other.fd, -1)) {}
   Socket &operator=(Socket &&other) noexcept {
     std::swap(fd, other.fd);

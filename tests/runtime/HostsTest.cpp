@@ -328,6 +328,27 @@ TEST(Hosts, ASpeakerThatStopsIsNamedNotWhomItWaitedFor) {
   EXPECT_EQ(onHosts(3, pairs, {1000, 1}, body, end), "rank 0: killed by signal 9\n");
 }
 
+/// A process that the rank forked lives on, and has copies of all its descriptors.
+TEST(Hosts, AKilledRankIsNamedThoughItsChildLives) {
+  auto body = [](Communicator &communicator) -> std::string {
+    if (Status status = communicator.barrier(); !status.isOk())
+      return status.message();
+    if (communicator.rank() == 1) {
+      if (fork() == 0) {
+        sleep(4);
+        _exit(0);
+      }
+      raise(SIGKILL);
+    }
+    auto start = Clock::now();
+    Status status = communicator.barrier();
+    if (Clock::now() - start > std::chrono::seconds(3))
+      return "nobody noticed for three seconds";
+    return expectStatus(status, StatusCode::PeerLost, {"rank 1", "host"});
+  };
+  EXPECT_EQ(onHosts(3, alone, {15000, 1}, body), "rank 1: killed by signal 9\n");
+}
+
 TEST(Hosts, AStoppedRankIsATimeoutOnAllRanks) {
   auto body = [&](Communicator &communicator) -> std::string {
     if (communicator.rank() == 3)
