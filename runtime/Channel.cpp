@@ -15,7 +15,7 @@ Status checkChannel(CommunicatorState &communicator, int peer, int id) {
     return error(StatusCode::InvalidArgument, "channel to rank {}: there are {} ranks", peer, peers.size());
   if (id < 0 || id >= numChannels)
     return error(StatusCode::InvalidArgument, "channel {} to rank {}: ids are 0 to {}", id, peer, numChannels - 1);
-  return peers.isAborted() ? peers.abortedEarlier() : Status();
+  return peers.mayCall() ? Status() : peers.whyNoCall();
 }
 
 Status waitForSignal(CommunicatorState &communicator, int peer, int id) {

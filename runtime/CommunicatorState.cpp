@@ -144,8 +144,8 @@ Traffic CommunicatorState::traffic() const {
 }
 
 Status CommunicatorState::barrier() {
-  if (ranks->isAborted())
-    return ranks->abortedEarlier();
+  if (!ranks->mayCall())
+    return ranks->whyNoCall();
   Plan *last = steady;
   nextRecord(Operation::Barrier);
   Status status = exchangeRecords();
@@ -155,8 +155,8 @@ Status CommunicatorState::barrier() {
 }
 
 Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {
-  if (ranks->isAborted())
-    return ranks->abortedEarlier();
+  if (!ranks->mayCall())
+    return ranks->whyNoCall();
   std::optional<Location> location = segments->locate(window.segment->data(), window.sizeBytes);
   Record &record = nextRecord(Operation::ExchangeWindows);
   if (location)

@@ -12,8 +12,8 @@
 namespace kolo::runtime {
 
 Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
-  if (ranks->isAborted())
-    return ranks->abortedEarlier();
+  if (!ranks->mayCall())
+    return ranks->whyNoCall();
   Status status =
       isWidened(arguments.type, arguments.reduction) ? runWide(plugin, arguments) : runAsGiven(plugin, arguments);
   endUse();

@@ -161,6 +161,16 @@ Status Peers::abortedEarlier() const {
   return rankError(StatusCode::Aborted, cause.rank(), "this communicator was aborted: {}", cause.message());
 }
 
+/// A child has its parent's memory, so what it announced would be its parent's word.
+Status Peers::whyNoCall() const {
+  if (mark.isHere())
+    return abortedEarlier();
+  return error(StatusCode::InvalidArgument,
+               "process {} was forked from process {}, which is rank {} here: a child can only make a communicator of "
+               "its own",
+               getpid(), creatorPid, self);
+}
+
 WaitEnd Peers::checkWait(int peer, Clock::time_point start) {
   if (network)
     for (const Status &refusal : {network->refusal(), watch ? watch() : Status()})

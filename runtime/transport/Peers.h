@@ -6,6 +6,7 @@
 #include "memory/Memory.h"
 #include "transport/Control.h"
 #include "transport/HostLinks.h"
+#include "transport/ProcessMark.h"
 #include "transport/WatchedProcess.h"
 #include "wait/Clock.h"
 #include "wait/Wait.h"
@@ -90,6 +91,10 @@ public:
   bool hasDied(int peer) const;
 
   bool isAborted() const { return control().abort().state.load(std::memory_order_seq_cst) != AbortState::None; }
+  /// Whether this process may call at all: the communicator is not aborted, and is not the copy of a forked child.
+  bool mayCall() const { return !isAborted() && mark.isHere(); }
+  /// Why not. Aborted, InvalidArgument.
+  Status whyNoCall() const;
   /// Records the first failure of all ranks. Returns the recorded failure, which may be that of another rank.
   Status abort(const Status &found);
   /// The recorded failure. Only when aborted.
@@ -123,6 +128,7 @@ private:
   RankKind howRelated;
   int self;
   int creatorPid;
+  ProcessMark mark;
   Settings options;
   WaitPolicy waitPolicy;
   YieldChoice yields;

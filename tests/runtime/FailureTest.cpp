@@ -6,6 +6,7 @@
 
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -209,6 +210,38 @@ TEST(Failure, AProgramThatMisbehavesIsTheReason) {
                                            {"semaphore 0 of rank 1000, which does not exist"});
                      }),
             "");
+}
+
+/// A forked child has a copy of the rank's communicator. Its calls are errors, and those of the ranks go on.
+TEST(Failure, AForkedChildCannotCallForItsParent) {
+  (void)testPlugin();
+  for (Launch launch : {Launch::Forked, Launch::Threads, Launch::Environment})
+    EXPECT_EQ(runRanks(launch, 2, {15000, 1},
+                       [](Communicator &communicator) -> std::string {
+                         if (Status status = runProgram(communicator, "scratchAllReduce"); !status.isOk())
+                           return status.message();
+                         if (communicator.rank() == 0) {
+                           pid_t child = fork();
+                           if (child == 0) {
+                             bool areErrors = true;
+                             Channel channel = communicator.channel(1, 0);
+                             for (const Status &status :
+                                  {communicator.barrier(), runProgram(communicator, "scratchAllReduce"),
+                                   channel.signal(), channel.wait()})
+                               areErrors &= expectStatus(status, StatusCode::InvalidArgument,
+                                                         {"was forked from process", "which is rank 0"})
+                                                .empty();
+                             _exit(areErrors ? 0 : 1);
+                           }
+                           int status = 0;
+                           if (waitpid(child, &status, 0) != child || status != 0)
+                             return "the child ended with " + std::to_string(status);
+                         }
+                         if (Status status = communicator.barrier(); !status.isOk())
+                           return status.message();
+                         return runProgram(communicator, "scratchAllReduce").message();
+                       }),
+              "");
 }
 
 TEST(Failure, LeavesNothingBehind) {
