@@ -14,6 +14,7 @@ void LanePool::start(int numLanes, const WaitPolicy &policy) {
   waitPolicy.maySleep = true; // an idle thread must not use a core, however the ranks wait
   callerPolicy = waitPolicy;
   waitPolicy.progress = nullptr;
+  waitPolicy.yields = nullptr;  // is the caller's
   waitPolicy.network = nullptr; // it would be asked 20,000 times in a second
   creatorPid = getpid();
   for (int lane = 1; lane < numLanes; ++lane) {

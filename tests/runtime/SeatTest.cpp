@@ -1,5 +1,6 @@
 // A rank moves away from a core that it shares with at least two ranks more than another core has.
 #include "wait/Seat.h"
+#include "wait/Wait.h"
 
 #include <gtest/gtest.h>
 
@@ -35,6 +36,28 @@ void yieldUntilLook(Seat &seat) {
 }
 
 } // namespace
+
+TEST(Yields, AreLeftOutAfterOnesThatTookLong) {
+  YieldChoice yields;
+  auto countUntilYield = [&] {
+    int number = 0;
+    while (!yields.mayYield())
+      ++number;
+    return number;
+  };
+  EXPECT_EQ(countUntilYield(), 0);
+  int expected[] = {16, 32, 64, 128, 256, 512, 1024, 1024};
+  for (int number : expected) {
+    yields.tookLong();
+    EXPECT_EQ(countUntilYield(), number - 1);
+  }
+  for (int i = 0; i < 11; ++i) { // waits that ended among their yields
+    EXPECT_EQ(countUntilYield(), 0);
+    yields.helped();
+  }
+  yields.tookLong();
+  EXPECT_EQ(countUntilYield(), 15);
+}
 
 TEST(Seats, AreLeftByTheLastRankOfACoreWithTwoMoreThanAnother) {
   EXPECT_EQ(findCore({0, 0, 1, 0}, 3, cores({0, 1})), 1);

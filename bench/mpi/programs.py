@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Wall time of unchanged MPI programs, alone and under the door, in turns.
+
+usage: programs.py BUILD [--rounds N] [--ranks 2,4] [--root DIR] [--seconds N] [PROGRAM...]
+
+BUILD: a build of Kolo. --root: a folder into which more Debian packages were unpacked (`dpkg -x`): programs that are not
+installed come from there. Prints a table in Markdown: medians and ranges in seconds, start-up of `kolo preload` and of mpirun
+included. A program is slower if its median is longer by more than 3 % and by more than 20 ms; then the exit code is 1.
+"""
+import argparse
+import glob
+import gzip
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+LIBRARIES = f"/usr/lib/{os.uname().machine}-linux-gnu"
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+NWCHEM = """start water
+memory 200 mb
+geometry units angstrom noautosym
+ O 0 0 0
+ H 0 0.757 0.587
+ H 0 -0.757 0.587
+end
+basis
+ * library 6-31g*
+end
+scf
+ direct
+end
+task scf gradient
+"""
+CP2K = """&GLOBAL
+  PROJECT ar
+  RUN_TYPE MD
+&END GLOBAL
+&MOTION
+  &MD
+    STEPS 200
+    TIMESTEP 2
+    TEMPERATURE 80
+  &END MD
+&END MOTION
+&FORCE_EVAL
+  METHOD FIST
+  &MM
+    &FORCEFIELD
+      &NONBONDED
+        &LENNARD-JONES
+          atoms Ar Ar
+          EPSILON 119.8
+          SIGMA 3.405
+          RCUT 8.4
+        &END LENNARD-JONES
+      &END NONBONDED
+      &CHARGE
+        ATOM Ar
+        CHARGE 0
+      &END CHARGE
+    &END FORCEFIELD
+    &POISSON
+      &EWALD
+        EWALD_TYPE none
+      &END EWALD
+    &END POISSON
+  &END MM
+  &SUBSYS
+    &CELL
+      ABC 17.16 17.16 17.16
+    &END CELL
+    &COORD
+%s
+    &END COORD
+  &END SUBSYS
+&END FORCE_EVAL
+"""
+QE = """&control
+ calculation='scf', pseudo_dir='%s', outdir='.', disk_io='none'
+/
+&system
+ ibrav=2, celldm(1)=10.2, nat=2, ntyp=1, ecutwfc=20
+/
+&electrons
+/
+ATOMIC_SPECIES
+ Si 28.086 Si.pz-vbc.UPF
+ATOMIC_POSITIONS alat
+ Si 0 0 0
+ Si 0.25 0.25 0.25
+K_POINTS automatic
+ 4 4 4 0 0 0
+"""
+MRBAYES = """#NEXUS
+begin data;
+ dimensions ntax=6 nchar=60;
+ format datatype=dna;
+ matrix
+ a ACGTTGCAAGCTAGCTACGATCGATCGGATCGATTACGACTAGCTAGCATCGACTACGAT
+ b ACGTTGCAAGCTAGCTACGATCGATCGGATCGATTACGACTAGCTAGCATCGACTACGTT
+ c ACGATGCAAGCTTGCTACGATCGATGGGATCGATTACGACTAGCTTGCATCGACTACGAT
+ d ACGATGCAAGCTTGCTACGATCGTTGGGATCGATTACGAGTAGCTTGCATCGAGTACGAT
+ e TCGATGCATGCTTGCTACGTTCGTTGGGATCGATTACGAGTAGCTTGGATCGAGTACGAA
+ f TCGATGCATGCTTGCTACGTTCGTTGGGAACGATTACGAGTAGCATGGATCGAGTACGAA
+ ;
+end;
+begin mrbayes;
+ set autoclose=yes nowarn=yes;
+ lset nst=6 rates=gamma;
+ mcmc ngen=20000 nchains=4 nruns=1 printfreq=10000 samplefreq=1000;
+end;
+"""
+
+
+class Missing(Exception):
+    pass
+
+
+class Place:
+    """An empty folder for one run, and where the programs are."""
+
+    def __init__(self, directory, root, abi):
+        self.directory, self.root, self.abi = directory, root, abi
+
+    def find(self, *paths):
+        for path in paths:
+            for base in ["", self.root] if self.root else [""]:
+                found = shutil.which(path) if "/" not in path and not base else None
+                found = found or next((base + each for each in (path, "/usr/bin/" + path)
+                                       if each.startswith("/") and os.path.exists(base + each)), None)
+                if found:
+                    return found
+        raise Missing(paths[0])
+
+    def write(self, name, text):
+        path = os.path.join(self.directory, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+    def copy(self, pattern):
+        for path in glob.glob(pattern):
+            if path.endswith(".gz"):
+                with gzip.open(path) as packed, open(f"{self.directory}/{os.path.basename(path)[:-3]}", "wb") as out:
+                    shutil.copyfileobj(packed, out)
+            elif os.path.isfile(path):
+                shutil.copy(path, self.directory)
+
+
+def lammps(name, steps):
+    def prepare(place):
+        program = place.find("lmp")
+        place.copy(f"/usr/share/lammps/examples/{name}/*")
+        path = os.path.join(place.directory, f"in.{name}")
+        with open(path) as file:
+            text = re.sub(r"^run\s+\d+", f"run {steps}", file.read(), flags=re.MULTILINE)
+        place.write(f"in.{name}", text)
+        return [program, "-in", path, "-log", "none"]
+    return prepare
+
+
+def scalapack(name):
+    def prepare(place):
+        folder = f"{LIBRARIES}/scalapack/{place.abi}-tests"
+        place.copy(folder + "/*.dat")
+        return [place.find(f"{folder}/{name}")]
+    return prepare
+
+
+def hpcc(place):
+    program = place.find("hpcc")
+    with open(place.find("/usr/share/doc/hpcc/examples/_hpccinf.txt")) as file:
+        text = re.sub(r"^\d+ +Ns$", "400 Ns", file.read(), flags=re.MULTILINE)
+    place.write("hpccinf.txt", re.sub(r"^2 +Ps$", "1 Ps", text, flags=re.MULTILINE))
+    return [program]
+
+
+def mpi4py(place):
+    place.find("/usr/lib/python3/dist-packages/mpi4py")
+    return ["/usr/bin/python3", os.path.join(HERE, "../../tests/mpi/collectives.py")]
+
+
+def nwchem(place):
+    program = place.find("nwchem.openmpi", "/usr/bin/nwchem.openmpi")
+    place.write(".nwchemrc", f"nwchem_basis_library {place.find('/usr/share/nwchem/libraries')}/\n")
+    return [program, place.write("water.nw", NWCHEM)]
+
+
+def cp2k(place):
+    program = place.find("/usr/bin/cp2k.psmp")
+    atoms = "\n".join(f"Ar {x * 4.29} {y * 4.29} {z * 4.29}" for x in range(4) for y in range(4) for z in range(4))
+    return [program, "-i", place.write("ar.inp", CP2K % atoms)]
+
+
+def espresso(place):
+    program = place.find("/usr/bin/pw.x")
+    return [program, "-in", place.write("si.in", QE % place.find("/usr/share/espresso/pseudo"))]
+
+
+def mrbayes(place):
+    return [place.find("/usr/bin/mb-mpi"), place.write("six.nex", MRBAYES)]
+
+
+def built(source, *arguments):
+    def prepare(place):
+        program = os.path.join(place.directory, "program")
+        subprocess.run([f"mpicc.{place.abi}", "-O1", "-w", "-o", program, os.path.join(HERE, source)], check=True)
+        return [program, *arguments]
+    return prepare
+
+
+def netpipe(place):
+    return [place.find("/usr/bin/NPopenmpi"), "-u", "100000", "-o", os.path.join(place.directory, "np.out")]
+
+
+BOTH, OPEN = ("openmpi", "mpich"), ("openmpi",)
+PROGRAMS = {
+    "LAMMPS melt": (OPEN, lammps("melt", 300)), "LAMMPS peptide": (OPEN, lammps("peptide", 150)),
+    "LAMMPS rigid": (OPEN, lammps("rigid", 2000)), "HPCC": (OPEN, hpcc), "mpi4py": (OPEN, mpi4py),
+    "NWChem": (OPEN, nwchem), "CP2K": (OPEN, cp2k), "Quantum ESPRESSO": (OPEN, espresso), "MrBayes": (OPEN, mrbayes),
+    "NetPIPE": (OPEN, netpipe), "ScaLAPACK xdlu": (BOTH, scalapack("xdlu")), "ScaLAPACK xdqr": (BOTH, scalapack("xdqr")),
+    "ScaLAPACK xdllt": (BOTH, scalapack("xdllt")), "ScaLAPACK xdinv": (BOTH, scalapack("xdinv")),
+    "ScaLAPACK xdls": (BOTH, scalapack("xdls")),
+}
+FIXED_RANKS = {"NetPIPE": 2}
+
+
+def run(build, root, abi, ranks, prepare, has_door, seconds):
+    with tempfile.TemporaryDirectory(prefix="programs-of-mpi-") as directory:
+        command = prepare(Place(directory, root, abi))
+        variables = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
+                     "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+                     "OMPI_MCA_btl_base_warn_component_unused": "0", "HOME": directory, "KOLO_DEBUG": ""}
+        if root:
+            variables["LD_LIBRARY_PATH"] = ":".join(f"{root}{LIBRARIES}{each}" for each in ("", "/openmpi/lib"))
+            variables["CP2K_DATA_DIR"] = f"{root}/usr/share/cp2k/data"
+        launch = [os.path.join(build, "bin/kolo"), "preload", "--"] if has_door else []
+        start = time.monotonic()
+        done = subprocess.run([*launch, f"mpirun.{abi}", "-n", str(ranks), *command], cwd=directory, env=variables, text=True,
+                              errors="replace", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds)
+        taken = time.monotonic() - start
+        if done.returncode != 0:
+            raise RuntimeError(f"exit {done.returncode}: {done.stdout[-600:]}")
+        return taken
+
+
+def spread(times):
+    return f"{statistics.median(times):.2f} [{min(times):.2f}-{max(times):.2f}]"
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("build")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ranks", default="2,4")
+    parser.add_argument("--root", default="")
+    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("programs", nargs="*")
+    given = parser.parse_args()
+    isSlower = False
+    print("| program | MPI | ranks | alone | with the door | ratio | |\n|---|---|---|---|---|---|---|", flush=True)
+    for name, (abis, prepare) in PROGRAMS.items():
+        if given.programs and name not in given.programs:
+            continue
+        fixed = next((ranks for prefix, ranks in FIXED_RANKS.items() if name.startswith(prefix)), None)
+        for abi in abis:
+            for ranks in [fixed] if fixed else map(int, given.ranks.split(",")):
+                if abi == "mpich" and ranks > os.cpu_count():
+                    continue  # its ranks spin without end: see bench/README.md
+                times = {False: [], True: []}
+                try:
+                    for index in range(given.rounds):
+                        for has_door in (False, True) if index % 2 == 0 else (True, False):
+                            times[has_door].append(run(given.build, given.root, abi, ranks, prepare, has_door, given.seconds))
+                except Missing as missing:
+                    print(f"| {name} | {abi} | {ranks} | not here: {missing} | | | |", flush=True)
+                    continue
+                except (RuntimeError, subprocess.TimeoutExpired) as error:
+                    print(f"| {name} | {abi} | {ranks} | failed {'with' if has_door else 'without'} the door: "
+                          f"{' '.join(str(error).split())[:300]} | | | |", flush=True)
+                    isSlower |= has_door
+                    continue
+                alone, door = (statistics.median(times[each]) for each in (False, True))
+                wasSlower = door > 1.03 * alone and door > alone + 0.02
+                isSlower |= wasSlower
+                print(f"| {name} | {abi} | {ranks} | {spread(times[False])} | {spread(times[True])} | {door / alone:.2f} | "
+                      f"{'slower' if wasSlower else ''} |", flush=True)
+    return 1 if isSlower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
