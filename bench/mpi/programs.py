@@ -122,7 +122,7 @@ class Missing(Exception):
     pass
 
 
-class Place:
+class Folder:
     """An empty folder for one run, and where the programs are."""
 
     def __init__(self, directory, root, abi):
@@ -154,69 +154,69 @@ class Place:
 
 
 def lammps(name, steps):
-    def prepare(place):
-        program = place.find("lmp")
-        place.copy(f"/usr/share/lammps/examples/{name}/*")
-        path = os.path.join(place.directory, f"in.{name}")
+    def prepare(folder):
+        program = folder.find("lmp")
+        folder.copy(f"/usr/share/lammps/examples/{name}/*")
+        path = os.path.join(folder.directory, f"in.{name}")
         with open(path) as file:
             text = re.sub(r"^run\s+\d+", f"run {steps}", file.read(), flags=re.MULTILINE)
-        place.write(f"in.{name}", text)
+        folder.write(f"in.{name}", text)
         return [program, "-in", path, "-log", "none"]
     return prepare
 
 
 def scalapack(name):
-    def prepare(place):
-        folder = f"{LIBRARIES}/scalapack/{place.abi}-tests"
-        place.copy(folder + "/*.dat")
-        return [place.find(f"{folder}/{name}")]
+    def prepare(folder):
+        tests = f"{LIBRARIES}/scalapack/{folder.abi}-tests"
+        folder.copy(tests + "/*.dat")
+        return [folder.find(f"{tests}/{name}")]
     return prepare
 
 
-def hpcc(place):
-    program = place.find("hpcc")
-    with open(place.find("/usr/share/doc/hpcc/examples/_hpccinf.txt")) as file:
+def hpcc(folder):
+    program = folder.find("hpcc")
+    with open(folder.find("/usr/share/doc/hpcc/examples/_hpccinf.txt")) as file:
         text = re.sub(r"^\d+ +Ns$", "400 Ns", file.read(), flags=re.MULTILINE)
-    place.write("hpccinf.txt", re.sub(r"^2 +Ps$", "1 Ps", text, flags=re.MULTILINE))
+    folder.write("hpccinf.txt", re.sub(r"^2 +Ps$", "1 Ps", text, flags=re.MULTILINE))
     return [program]
 
 
-def mpi4py(place):
-    place.find("/usr/lib/python3/dist-packages/mpi4py")
+def mpi4py(folder):
+    folder.find("/usr/lib/python3/dist-packages/mpi4py")
     return ["/usr/bin/python3", os.path.join(HERE, "../../tests/mpi/collectives.py")]
 
 
-def nwchem(place):
-    program = place.find("nwchem.openmpi", "/usr/bin/nwchem.openmpi")
-    place.write(".nwchemrc", f"nwchem_basis_library {place.find('/usr/share/nwchem/libraries')}/\n")
-    return [program, place.write("water.nw", NWCHEM)]
+def nwchem(folder):
+    program = folder.find("nwchem.openmpi", "/usr/bin/nwchem.openmpi")
+    folder.write(".nwchemrc", f"nwchem_basis_library {folder.find('/usr/share/nwchem/libraries')}/\n")
+    return [program, folder.write("water.nw", NWCHEM)]
 
 
-def cp2k(place):
-    program = place.find("/usr/bin/cp2k.psmp")
+def cp2k(folder):
+    program = folder.find("/usr/bin/cp2k.psmp")
     atoms = "\n".join(f"Ar {x * 4.29} {y * 4.29} {z * 4.29}" for x in range(4) for y in range(4) for z in range(4))
-    return [program, "-i", place.write("ar.inp", CP2K % atoms)]
+    return [program, "-i", folder.write("ar.inp", CP2K % atoms)]
 
 
-def espresso(place):
-    program = place.find("/usr/bin/pw.x")
-    return [program, "-in", place.write("si.in", QE % place.find("/usr/share/espresso/pseudo"))]
+def espresso(folder):
+    program = folder.find("/usr/bin/pw.x")
+    return [program, "-in", folder.write("si.in", QE % folder.find("/usr/share/espresso/pseudo"))]
 
 
-def mrbayes(place):
-    return [place.find("/usr/bin/mb-mpi"), place.write("six.nex", MRBAYES)]
+def mrbayes(folder):
+    return [folder.find("/usr/bin/mb-mpi"), folder.write("six.nex", MRBAYES)]
 
 
 def built(source, *arguments):
-    def prepare(place):
-        program = os.path.join(place.directory, "program")
-        subprocess.run([f"mpicc.{place.abi}", "-O1", "-w", "-o", program, os.path.join(HERE, source)], check=True)
+    def prepare(folder):
+        program = os.path.join(folder.directory, "program")
+        subprocess.run([f"mpicc.{folder.abi}", "-O1", "-w", "-o", program, os.path.join(HERE, source)], check=True)
         return [program, *arguments]
     return prepare
 
 
-def netpipe(place):
-    return [place.find("/usr/bin/NPopenmpi"), "-u", "100000", "-o", os.path.join(place.directory, "np.out")]
+def netpipe(folder):
+    return [folder.find("/usr/bin/NPopenmpi"), "-u", "100000", "-o", os.path.join(folder.directory, "np.out")]
 
 
 BOTH, OPEN = ("openmpi", "mpich"), ("openmpi",)
@@ -233,7 +233,7 @@ FIXED_RANKS = {"NetPIPE": 2}
 
 def run(build, root, abi, ranks, prepare, has_door, seconds):
     with tempfile.TemporaryDirectory(prefix="programs-of-mpi-") as directory:
-        command = prepare(Place(directory, root, abi))
+        command = prepare(Folder(directory, root, abi))
         variables = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMP_NUM_THREADS": "1",
                      "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
                      "OMPI_MCA_btl_base_warn_component_unused": "0", "HOME": directory, "KOLO_DEBUG": ""}

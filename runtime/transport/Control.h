@@ -113,7 +113,7 @@ struct alignas(cacheLineBytes) RankBlock {
   uint32_t publishedBytes[2];                              // that other hosts must be sent
   uint64_t numRepeated[2];                                 // see RepeatCounts
   alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may access peers' memory
-  std::atomic<uint64_t> finished; // the exchange of the last call that has ended on this rank
+  std::atomic<uint64_t> finished;                          // the exchange of the last call that has ended on this rank
 };
 
 enum class AbortState : uint32_t { None, Claimed, Published };
