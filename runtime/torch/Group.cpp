@@ -230,7 +230,12 @@ WorkPointer Group::enqueue(const Label &label, const Tensors &inputs, Tensors ou
   ++sequence;
   auto work = c10::make_intrusive<Work>(getRank(), label.type, label.title, inputs, std::move(outputs));
   runtime::Queue::Call ofWork = [call = std::move(call), work](Communicator &communicator) {
-    return call(communicator, *work);
+    Status status = call(communicator, *work);
+    // All ranks see that they differ, and before any of them has begun, so later calls can be right.
+    if (status.code() != StatusCode::Mismatch)
+      return status;
+    work->refuse(status);
+    return Status();
   };
   if (label.isAsync)
     work->start(*queue, std::move(ofWork));

@@ -24,10 +24,14 @@ static std::string describe(const char *name, const runtime::Status &status) {
   return std::string(name) + ": " + runtime::toString(status.code()) + ": " + status.message() + limit;
 }
 
+void Work::refuse(const runtime::Status &status) {
+  refuse(std::make_exception_ptr(std::runtime_error(describe(name, status))));
+}
+
 void Work::end(const runtime::Status &status) {
-  std::exception_ptr failure = refusal;
   if (!status.isOk())
-    failure = std::make_exception_ptr(std::runtime_error(describe(name, status)));
+    refuse(status);
+  std::exception_ptr failure = refusal;
   finish(failure);
   c10::intrusive_ptr<c10::ivalue::Future> pending;
   {

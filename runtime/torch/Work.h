@@ -22,6 +22,7 @@ public:
 
   /// The call's own failure, for which the queue goes on. Called while the call runs.
   void refuse(std::exception_ptr failure) { refusal = std::move(failure); }
+  void refuse(const runtime::Status &status);
   const char *title() const { return name; }
 
   /// Throws std::runtime_error with the message of a failure, or if the time is over; the call then goes on. Throws

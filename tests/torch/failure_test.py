@@ -30,7 +30,14 @@ def different_counts(rank, size):
     dist.all_reduce(torch.ones(4))
     for asynchronous in (False, True):
         said = message_of(lambda: dist.all_reduce(torch.ones(4 + rank), async_op=asynchronous).wait())
-        assert "kolo:all_reduce: " + ("Aborted" if asynchronous else "Mismatch") in said and "count" in said, said
+        assert "kolo:all_reduce: Mismatch" in said and "count" in said, said
+        tensor = torch.ones(4)
+        dist.all_reduce(tensor)  # the group is still usable
+        assert torch.equal(tensor, torch.full((4,), float(size))), tensor
+    tensors = [torch.ones(3), torch.ones(3 + rank)]
+    said = message_of(lambda: dist.all_reduce_coalesced(tensors))
+    assert "Mismatch" in said and tensors[1][0] == 1, said
+    dist.barrier()
 
 
 def a_rank_dies(rank, size):
