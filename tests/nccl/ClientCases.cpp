@@ -182,6 +182,12 @@ void callWithConfig(OwnRanks &here, const std::string &name) {
   here.synchronize(); // no kernel runs when the process ends
 }
 
+/// Averages of which devices do only those whose sums cannot overflow.
+void checkAverages(OwnRanks &here) {
+  for (ncclDataType_t type : {ncclFloat16, ncclBfloat16, ncclFloat})
+    here.each([=](Rank &r) { return ncclAllReduce(r.input, r.output, 10, type, ncclAvg, r.comm, r.stream); });
+}
+
 /// Calls that NCCL gets, because not all ranks can be carried; then those of a part of the ranks.
 void checkForwarded(OwnRanks &here) {
   for (int call = 0; call < 3; ++call)
@@ -287,7 +293,8 @@ constexpr struct {
     {"capture", checkCapture},     {"windows", checkWindows},         {"delayed", checkLate},
     {"enqueued", checkEnqueued},   {"host", checkHostMemory},         {"split", checkSplit},
     {"ends", checkEarlyEnd},       {"finalize", checkFinalize},       {"capture in group", checkCaptureInGroup},
-    {"forwarded", checkForwarded}, {"other plugins", checkForwarded}, {"floats", checkFloats}};
+    {"forwarded", checkForwarded}, {"other plugins", checkForwarded}, {"floats", checkFloats},
+    {"averages", checkAverages}};
 
 } // namespace
 

@@ -81,6 +81,13 @@ class Carried(unittest.TestCase):
             done = run(CLIENT, how, "2", "unknown")
             self.assertEqual(len(re.findall(r"^rank \d: 4 kolo: .*'noSuchProgram'", done.stdout, re.M)), 2, done.stdout)
 
+    def test_averages_of_f16_are_forwarded(self):
+        for how, ranks_here in (("processes", 1), ("threads", 2)):
+            done = self.expect_right(how, "2", "averages")
+            self.assertIn(f"{3 * ranks_here} calls: {2 * ranks_here} carried ({60 * ranks_here} bytes), {ranks_here} forwarded "
+                          f"({ranks_here} no code for these devices)", done.stderr)
+            self.assertEqual(set(re.findall(r"^forwarded (\d+)$", done.stdout, re.M)), {str(ranks_here)}, done.stdout)
+
     def expect_right(self, *arguments, **environment):
         done = run(CLIENT, *arguments, **environment)
         self.assertEqual((done.returncode, done.stdout.count("wrong")), (0, 0), done.stdout + done.stderr)
