@@ -4,6 +4,7 @@
 #include "CommunicatorState.h"
 #include "Error.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -62,6 +63,43 @@ void narrow(DataType type, const float *wide, std::byte *narrow, size_t numEleme
   (type == DataType::F16 ? narrowToHalves : narrowToBfloat16)(wide, narrow, numElements);
 }
 
+namespace {
+
+/// A conversion, of which every lane makes a part.
+struct Conversion {
+  DataType type;
+  const std::byte *from;
+  std::byte *to;
+  size_t numElements;
+  int numLanes;
+  bool isWidening;
+};
+
+void convertPart(void *context, int lane) {
+  const auto &all = *static_cast<const Conversion *>(context);
+  constexpr size_t lineElements = cacheLineBytes / 2;
+  const auto numLanes = static_cast<size_t>(all.numLanes), part = static_cast<size_t>(lane);
+  const size_t numLines = (all.numElements + lineElements - 1) / lineElements;
+  const size_t begin = std::min(all.numElements, numLines * part / numLanes * lineElements);
+  const size_t end = std::min(all.numElements, numLines * (part + 1) / numLanes * lineElements);
+  if (all.isWidening)
+    widen(all.type, all.from + 2 * begin, reinterpret_cast<float *>(all.to) + begin, end - begin);
+  else
+    narrow(all.type, reinterpret_cast<const float *>(all.from) + begin, all.to + 2 * begin, end - begin);
+}
+
+void convert(LanePool &lanes, Conversion conversion) {
+  constexpr size_t leastElements = size_t(1) << 14; // for which waking the lanes takes no longer than they save
+  if (conversion.numElements < leastElements)
+    conversion.numLanes = 1;
+  if (conversion.numLanes == 1)
+    convertPart(&conversion, 0);
+  else
+    lanes.run(convertPart, &conversion);
+}
+
+} // namespace
+
 /// Like the buffers of any caller, the wide ones may be written again as soon as the call has returned here.
 Status CommunicatorState::runWide(const PluginState &plugin, const CallArguments &arguments) {
   Result<Call> planned = planCall(plugin, arguments, *segments,
@@ -84,10 +122,12 @@ Status CommunicatorState::runWide(const PluginState &plugin, const CallArguments
   CallArguments wide = arguments;
   wide.input = planned->inputBytes ? wideInput : nullptr;
   wide.output = planned->outputBytes ? wideOutput : nullptr;
-  widen(arguments.type, planned->input, wideInput, planned->inputBytes / sizeof(float));
+  const int numLanes = ranks->settings().lanes;
+  convert(lanes, {arguments.type, planned->input, *reserved, planned->inputBytes / sizeof(float), numLanes, true});
   Status status = runAsGiven(plugin, wide);
   if (status.isOk())
-    narrow(arguments.type, wideOutput, planned->output, planned->outputBytes / sizeof(float));
+    convert(lanes, {arguments.type, *reserved + outputBegin, planned->output, planned->outputBytes / sizeof(float),
+                    numLanes, false});
   return status;
 }
 

@@ -70,7 +70,7 @@ TEST_P(Averages, OfNarrowTypesAreRoundedOnceWhateverTheirSums) {
     auto body = [&](kolo::runtime::Communicator &communicator) {
       return Caller(communicator, algorithm.plugin(), mesh, seed).callAll(prepared);
     };
-    EXPECT_EQ(kolo::test::runRanks(launch, mesh.numRanks(), {60000, 1}, body), "")
+    EXPECT_EQ(kolo::test::runRanks(launch, mesh.numRanks(), {60000, launch == Launch::Threads ? 1 : 3}, body), "")
         << row.algorithm << ", KOLO_SEED=" << testSeed();
   }
 }
