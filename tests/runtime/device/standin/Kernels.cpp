@@ -1,5 +1,6 @@
 // Modules and launches of the stand-in driver. A device holds as many blocks of all launches at once as its registers
-// suffice for. Further blocks start when others have ended, which may be never.
+// suffice for. Further blocks start when others have ended, which may be never. With KOLO_STANDIN_RECORD, the driver
+// takes PTX and runs none of it: it keeps what was launched, for who executes it.
 #include "Blocks.h"
 #include "StandIn.h"
 
@@ -9,17 +10,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 struct CUmod_st {
   int device = 0;
-  void *library = nullptr;
+  void *library = nullptr; // null: `text` is PTX, and its launches are recorded
+  std::string text;
   std::vector<std::unique_ptr<CUfunc_st>> functions;
 };
 
 struct CUfunc_st {
   CUmod_st *module = nullptr;
   StandInKernel run = nullptr;
+  std::string name;
 };
 
 namespace kolo::standin {
@@ -30,6 +34,9 @@ namespace {
 
 constexpr int maxThreads = 512, registersPerMultiprocessor = 65536;
 std::atomic<int64_t> numLaunches = 0;
+
+std::mutex recordMutex;
+std::vector<StandInRecord> records;
 
 /// Blocks of so many threads that a multiprocessor holds at once: what the registers of the code suffice for.
 int blocksPerMultiprocessor(uint32_t numThreads) {
@@ -127,6 +134,12 @@ CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (
   Allocation found;
   if (!findAllocation(reinterpret_cast<CUdeviceptr>(argument), &base, &found) || found.device != stream->device)
     return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (!function->module->library) {
+    std::scoped_lock lock(recordMutex);
+    records.push_back(
+        {function->module->text.c_str(), function->name.c_str(), argument, toAlias(reinterpret_cast<CUdeviceptr>(argument)), grid[0], grid[1], block[0], stream->device});
+    return CUDA_SUCCESS;
+  }
   Launch what = {function->run, argument, grid[0], grid[1], block[0], stream->device, isTogether};
   ++numLaunches;
   enqueue(*stream, [what] { perform(what); });
@@ -176,6 +189,12 @@ CUresult cuModuleLoadData(CUmodule *module, const void *data) {
   if (CUresult refused = readHead(&image))
     return refused;
   size_t sizeBytes = libraryBytes(image);
+  if (sizeBytes == 0 && setting("KOLO_STANDIN_RECORD", 0) != 0) {
+    addHandle(*module = new CUmod_st);
+    (*module)->device = current()->device;
+    (*module)->text = image;
+    return CUDA_SUCCESS;
+  }
   if (sizeBytes == 0)
     return CUDA_ERROR_INVALID_PTX;
   offerPrimitives();
@@ -195,18 +214,22 @@ CUresult cuModuleLoadData(CUmodule *module, const void *data) {
 CUresult cuModuleUnload(CUmodule module) {
   if (!removeHandle(module))
     return CUDA_ERROR_INVALID_HANDLE;
-  dlclose(module->library);
+  if (module->library)
+    dlclose(module->library);
   delete module;
   return CUDA_SUCCESS;
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
-  void *symbol = isHandle(module) ? dlsym(module->library, name) : nullptr;
-  if (!symbol)
+  if (!isHandle(module))
+    return CUDA_ERROR_NOT_FOUND;
+  void *symbol = module->library ? dlsym(module->library, name) : nullptr;
+  if (!symbol && module->text.find(" .entry " + std::string(name) + "(") == std::string::npos)
     return CUDA_ERROR_NOT_FOUND;
   auto made = std::make_unique<CUfunc_st>();
   made->module = module;
   made->run = reinterpret_cast<StandInKernel>(symbol);
+  made->name = name;
   *function = made.get();
   module->functions.push_back(std::move(made));
   return CUDA_SUCCESS;
@@ -236,4 +259,13 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int gridX, unsi
 
 /// For tests: launches that were queued.
 int64_t standInLaunches() { return numLaunches; }
+
+/// For tests: the launches that were recorded, the first one first, and forgets them. At most `most`; gives how many.
+int64_t standInTakeRecords(StandInRecord *out, int64_t most) {
+  std::scoped_lock lock(recordMutex);
+  auto number = std::min(most, static_cast<int64_t>(records.size()));
+  std::copy_n(records.begin(), number, out);
+  records.clear();
+  return number;
+}
 }

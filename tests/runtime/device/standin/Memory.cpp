@@ -1,5 +1,6 @@
 // Memory of the stand-in driver. It lies in memfds, so that other processes can map it, and starts filled with bytes
 // 0xa5.
+#include "Kernel.h"
 #include "StandIn.h"
 
 #include <fcntl.h>
@@ -348,5 +349,14 @@ uint64_t standInBlock(const void *address) {
   if (!findAllocation(reinterpret_cast<CUdeviceptr>(address), &base, &found) || fstat(found.fd, &file) != 0)
     return 0;
   return file.st_ino;
+}
+
+/// For tests: what is allocated now, in the order of addresses; at most `most`. Gives how many there are.
+int64_t standInListMemory(StandInMemory *out, int64_t most) {
+  std::scoped_lock lock(memoryMutex);
+  for (int64_t number = 0; const auto &[address, allocation] : allocations())
+    if (number++ < most)
+      *out++ = {address, allocation.sizeBytes, allocation.device, toAlias(address)};
+  return int64_t(allocations().size());
 }
 }

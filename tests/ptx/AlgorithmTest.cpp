@@ -1,0 +1,95 @@
+// Every shipped algorithm, as PTX, on devices whose memory is as weak as the PTX memory model allows: every rank gets
+// the bits that the definition says, under every schedule, and nothing races.
+#include "ExecutedCall.h"
+#include "Shipped.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+using namespace kolo;
+using namespace kolo::ptx;
+
+namespace {
+
+constexpr int numCalls = 3;
+
+struct Case {
+  test::DeviceCall call;
+  size_t ranksPerDevice;
+};
+
+/// On 2, 4 and 8 ranks, each on a device of its own; and with two ranks on a device, in one launch.
+std::vector<Case> casesOf(const test::DeviceAlgorithm &algorithm, const std::vector<int64_t> &counts) {
+  std::vector<Case> cases;
+  const bool isCoded = algorithm.info().granule != 0;
+  for (const runtime::Mesh &mesh : algorithm.meshes())
+    for (int64_t count : counts) {
+      test::DeviceCall call = algorithm.call(mesh, isCoded ? count * 9 : count);
+      call.type = count % 2 ? runtime::DataType::F32 : runtime::DataType::BF16;
+      if (runtime::hasRoot(call.collective))
+        call.root = call.groupSize() - 1;
+      cases.push_back({call, 1});
+      if (mesh.numRanks() == 4)
+        cases.push_back({call, 2});
+    }
+  return cases;
+}
+
+/// So many schedules of each case; fewer of large ones.
+void runCases(const test::DeviceAlgorithm &algorithm, const std::vector<int64_t> &counts, uint64_t numSeeds) {
+  for (const Case &one : casesOf(algorithm, counts)) {
+    ExecutedCall executed(algorithm, one.call, {.ranksPerDevice = one.ranksPerDevice});
+    const auto ranks = uint64_t(one.call.mesh.numRanks());
+    for (uint64_t seed = 1; seed <= std::max<uint64_t>(1, numSeeds * 2 / ranks); ++seed)
+      ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, numCalls), "")
+          << one.call.mesh.toString() << ", count " << one.call.count << ", " << one.ranksPerDevice
+          << " ranks per device, seed " << seed;
+  }
+}
+
+std::string nameOf(const testing::TestParamInfo<Shipped> &info) {
+  std::string name = info.param.algorithm + "_" + info.param.protocol;
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
+/// All algorithms in bulk; of the other protocols those that have every function of theirs.
+std::vector<Shipped> fewShipped() {
+  const std::set<std::string> few = {"binomialBroadcast", "directAllToAll",    "quantisedTwoShotAllReduce",
+                                     "ringAllGather",     "ringReduceScatter", "twoShotAllReduce"};
+  std::vector<Shipped> shipped = allShipped();
+  std::erase_if(shipped, [&](const Shipped &one) { return one.protocol != "bulk" && !few.contains(one.algorithm); });
+  return shipped;
+}
+
+} // namespace
+
+class ExecutedAlgorithms : public testing::TestWithParam<Shipped> {};
+
+TEST_P(ExecutedAlgorithms, GiveTheReferencesBitsUnderWeakMemory) {
+  runCases({GetParam().algorithm, GetParam().protocol}, {37}, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Few, ExecutedAlgorithms, testing::ValuesIn(fewShipped()), nameOf);
+
+class HeavyExecutedAlgorithms : public testing::TestWithParam<Shipped> {};
+
+TEST_P(HeavyExecutedAlgorithms, GiveTheReferencesBitsUnderThousandsOfSchedules) {
+  test::DeviceAlgorithm algorithm(GetParam().algorithm, GetParam().protocol);
+  runCases(algorithm, {0, 1, 18, 37, 260}, 120);
+  runCases(algorithm, {3001}, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HeavyExecutedAlgorithms, testing::ValuesIn(allShipped()), nameOf);
+
+/// A rank that never starts: all others give up, and what they write of it is in order.
+TEST(ExecutedFailure, IsRecordedBeforeItsCodeIs) {
+  for (const char *protocol : {"bulk", "ll", "ll128"}) {
+    test::DeviceAlgorithm algorithm("twoShotAllReduce", protocol);
+    ExecutedCall executed(algorithm, algorithm.call(algorithm.meshes()[1], 37), {.timeoutMs = 1});
+    for (uint64_t seed = 1; seed <= 10; ++seed)
+      ASSERT_EQ(executed.runWithout({.seed = seed, .memory = {}}, 1), "") << protocol << ", seed " << seed;
+  }
+}

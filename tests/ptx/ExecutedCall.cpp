@@ -1,0 +1,241 @@
+#include "ExecutedCall.h"
+
+#include "../gpu/Coded.h"
+#include "../gpu/Driver.h"
+#include "../runtime/device/standin/Kernel.h"
+
+#include "kolo/runtime/DeviceAbi.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kolo::ptx {
+using test::Bytes;
+
+namespace {
+
+constexpr size_t guardBytes = 64;
+
+runtime::DeviceCommunicator makeCommunicator(const test::DeviceCall &call, const CallShape &shape) {
+  std::vector<int> devices;
+  for (int rank = 0; rank < call.mesh.numRanks(); ++rank)
+    devices.push_back(rank / int(shape.ranksPerDevice));
+  return test::valueOf(runtime::DeviceCommunicator::createLocal(
+      devices, {.lanes = shape.lanes, .threads = shape.threads, .timeoutMs = shape.timeoutMs}));
+}
+
+/// Calls body(offset, size) for the pieces of a range that one access can take.
+template <class Body> void forPieces(uint64_t address, size_t sizeBytes, Body &&body) {
+  for (size_t offset = 0; offset < sizeBytes;) {
+    size_t size = 8;
+    while ((address + offset) % size != 0 || offset + size > sizeBytes)
+      size /= 2;
+    body(offset, uint32_t(size));
+    offset += size;
+  }
+}
+
+} // namespace
+
+ExecutedCall::ExecutedCall(const test::DeviceAlgorithm &ofAlgorithm, const test::DeviceCall &ofCall,
+                           const CallShape &ofShape)
+    : algorithm(ofAlgorithm), call(ofCall), shape(ofShape), communicator(makeCommunicator(call, shape)) {
+  makeBuffers();
+  record();
+  replaceText(ownText);
+}
+
+/// Aligned to elements, and to nothing else; with room around them.
+void ExecutedCall::makeBuffers() {
+  auto make = [&](int rank, size_t sizeBytes, size_t elementsOff) {
+    size_t offset = guardBytes + elementsOff * runtime::sizeBytes(call.type);
+    auto memory = test::valueOf(communicator.allocate(rank, sizeBytes + offset + guardBytes));
+    auto address = uint64_t(reinterpret_cast<uintptr_t>(memory.data())) + offset;
+    return Buffer{std::move(memory), address, sizeBytes};
+  };
+  for (int rank = 0; rank < call.mesh.numRanks(); ++rank) {
+    inputs.push_back(make(rank, call.inputBytes(), size_t(rank % 5)));
+    outputs.push_back(make(rank, call.outputBytes(), size_t((rank + 2) % 5)));
+  }
+}
+
+void ExecutedCall::record() {
+  std::vector<runtime::RankBuffers> buffers;
+  std::vector<runtime::DeviceStream> streams;
+  std::vector<runtime::StreamHandle> handles;
+  for (size_t rank = 0; rank < inputs.size(); ++rank) {
+    buffers.push_back(
+        {reinterpret_cast<const void *>(inputs[rank].address), reinterpret_cast<void *>(outputs[rank].address)});
+    if (rank % shape.ranksPerDevice == 0)
+      streams.push_back(test::valueOf(communicator.createStream(int(rank))));
+    handles.push_back(streams.back().handle());
+  }
+  auto take = test::driverFunction<int64_t(StandInRecord *, int64_t)>("standInTakeRecords");
+  std::vector<StandInRecord> records(inputs.size() + 1);
+  take(records.data(), int64_t(records.size())); // of earlier calls
+  test::expectOk(communicator.run(algorithm.plugin, test::argumentsOf(call), buffers, handles));
+  test::expectOk(communicator.synchronize());
+  records.resize(size_t(take(records.data(), int64_t(records.size()))));
+  if (records.size() != streams.size())
+    throw std::runtime_error("the runtime has made " + std::to_string(records.size()) + " launches");
+  ownText = records.front().text;
+  for (const StandInRecord &record : records) {
+    Device &device = devices.emplace_back();
+    device.kernel = record.kernel;
+    device.launch.argument = uint64_t(reinterpret_cast<uintptr_t>(record.argument));
+    device.invocations = static_cast<const KoloDeviceInvocation *>(record.readable);
+    device.launch.gridX = record.gridX, device.launch.gridY = record.gridY,
+    device.launch.numThreads = record.numThreads;
+    for (uint32_t y = 0; y < record.gridY; ++y)
+      device.ranks.push_back(size_t(device.invocations[y].rank));
+  }
+}
+
+void ExecutedCall::replaceText(const std::string &text) {
+  auto made = std::make_unique<Module>(readModule(text));
+  for (Device &device : devices)
+    device.launch.module = made.get(), device.launch.kernel = &made->entry(device.kernel);
+  machine.reset();
+  module = std::move(made);
+}
+
+void ExecutedCall::makeMachine(int numCalls, std::optional<size_t> absentRank) {
+  if (machine && machineCalls == numCalls && machineAbsent == absentRank)
+    return;
+  std::vector<std::vector<Task>> queues;
+  for (Device &device : devices) {
+    auto forRanks = [this, &device](auto method, size_t number) {
+      return [this, &device, method, number](Memory &memory, uint32_t host) {
+        for (size_t rank : device.ranks)
+          (this->*method)(memory, host, rank, number);
+      };
+    };
+    std::vector<Task> &queue = queues.emplace_back();
+    if (absentRank && device.ranks.front() == *absentRank) {
+      queues.pop_back();
+      continue;
+    }
+    for (size_t number = 0; number < size_t(numCalls); ++number) {
+      queue.push_back({nullptr, forRanks(&ExecutedCall::prepareCall, number)});
+      queue.push_back({&device.launch, nullptr});
+      if (!absentRank)
+        queue.push_back({nullptr, forRanks(&ExecutedCall::checkCall, number)});
+    }
+  }
+  machine = std::make_unique<Machine>(queues);
+  machineCalls = numCalls, machineAbsent = absentRank;
+  auto list = test::driverFunction<int64_t(StandInMemory *, int64_t)>("standInListMemory");
+  std::vector<StandInMemory> memories(size_t(list(nullptr, 0)));
+  memories.resize(size_t(list(memories.data(), int64_t(memories.size()))));
+  for (const StandInMemory &memory : memories) {
+    bool hasTables = std::ranges::any_of(
+        devices, [&](const Device &device) { return device.launch.argument - memory.address < memory.sizeBytes; });
+    machine->memory().addRegion(memory.address, memory.sizeBytes, static_cast<const std::byte *>(memory.readable),
+                                hasTables);
+  }
+}
+
+void ExecutedCall::write(Memory &memory, uint32_t host, const Buffer &buffer, const Bytes &content) const {
+  forPieces(buffer.address, content.size(), [&](size_t offset, uint32_t size) {
+    memory.store(host, buffer.address + offset, size, {}, 0, content.data() + offset);
+  });
+}
+
+Bytes ExecutedCall::read(Memory &memory, uint32_t host, const Buffer &buffer) const {
+  Bytes content(buffer.sizeBytes);
+  forPieces(buffer.address, content.size(), [&](size_t offset, uint32_t size) {
+    memory.load(host, buffer.address + offset, size, {}, 0, content.data() + offset);
+  });
+  return content;
+}
+
+const std::vector<Bytes> &ExecutedCall::inputsOf(size_t number) {
+  bool isCoded = algorithm.info().granule != 0;
+  while (data.size() <= number) {
+    uint64_t salt = 100 + data.size();
+    data.push_back(isCoded ? test::ordinaryInputs(call, salt) : test::taggedInputs(call, salt));
+    results.push_back(isCoded ? test::hostOutputs(algorithm.plugin, call, data.back()) : std::vector<Bytes>());
+  }
+  return data[number];
+}
+
+void ExecutedCall::prepareCall(Memory &memory, uint32_t host, size_t rank, size_t number) {
+  write(memory, host, inputs[rank], inputsOf(number)[rank]);
+  write(memory, host, outputs[rank], Bytes(outputs[rank].sizeBytes, test::poison));
+}
+
+void ExecutedCall::checkCall(Memory &memory, uint32_t host, size_t rank, size_t number) {
+  Bytes found = read(memory, host, outputs[rank]);
+  std::string problem;
+  if (results[number].empty())
+    problem = test::checkOutput(call, inputsOf(number), int(rank), found);
+  else if (found != results[number][rank])
+    problem = "rank " + std::to_string(rank) + " has other bits than on the host; ";
+  if (!problem.empty())
+    wrong += "call " + std::to_string(number) + ": " + problem;
+  if (number + 1 == size_t(machineCalls))
+    checkRest(memory, host, rank);
+}
+
+/// Nothing but the host has written to the input, or around the output.
+void ExecutedCall::checkRest(const Memory &memory, uint32_t host, size_t rank) {
+  for (const Buffer *buffer : {&inputs[rank], &outputs[rank]}) {
+    auto begin = uint64_t(reinterpret_cast<uintptr_t>(buffer->memory.data())), end = begin + buffer->memory.sizeBytes();
+    uint64_t after = buffer->address + buffer->sizeBytes;
+    if (!memory.isUntouched(begin, buffer->address - begin, host) || !memory.isUntouched(after, end - after, host))
+      wrong += "something beside a buffer of rank " + std::to_string(rank) + " has changed; ";
+  }
+  if (!memory.isUntouched(inputs[rank].address, inputs[rank].sizeBytes, host))
+    wrong += "the input of rank " + std::to_string(rank) + " has been written to; ";
+}
+
+std::string ExecutedCall::run(const Style &style, int numCalls) {
+  makeMachine(numCalls, std::nullopt);
+  wrong.clear();
+  try {
+    machine->run(style);
+  } catch (const Problem &problem) {
+    wrong += problem.what();
+  }
+  return wrong;
+}
+
+/// Reads the record as the runtime does, while kernels may still run: the code first, by an acquire.
+void ExecutedCall::checkFailure(Memory &memory, uint32_t host, const KoloDeviceInvocation &invocation, int lane) {
+  auto read = [&](const auto &field, Access access) {
+    uint64_t value = 0;
+    memory.load(host, uint64_t(reinterpret_cast<uintptr_t>(&field)), sizeof(value), access, 0,
+                reinterpret_cast<std::byte *>(&value));
+    return value;
+  };
+  const KoloDeviceFailure &failure = invocation.failures[lane];
+  uint64_t code = 0;
+  for (int attempt = 0; attempt < 1000 && code == 0; ++attempt) // it comes at some time
+    code = read(failure.code, {Space::Global, Order::Acquire, Scope::System, false});
+  if (code != KOLO_DEVICE_TIMEOUT && code != KOLO_DEVICE_ABORTED)
+    wrong += "a lane of rank " + std::to_string(invocation.rank) + " did not say that it gave up; ";
+  uint64_t peer = read(failure.peer, {}), expected = read(failure.expected, {}), found = read(failure.found, {});
+  if (int64_t(peer) != KOLO_DEVICE_PACKETS && (peer >= uint64_t(invocation.numRanks) || found >= expected))
+    wrong += "the record of rank " + std::to_string(invocation.rank) + " is wrong; ";
+}
+
+std::string ExecutedCall::runWithout(const Style &style, size_t absentRank) {
+  makeMachine(1, absentRank);
+  wrong.clear();
+  try {
+    machine->run(style);
+    for (size_t index = 0, place = 0; index < devices.size(); ++index) {
+      if (devices[index].ranks.front() == absentRank)
+        continue;
+      const auto *invocation = reinterpret_cast<const KoloDeviceInvocation *>(devices[index].launch.argument);
+      for (int lane = 0; lane < shape.lanes; ++lane)
+        checkFailure(machine->memory(), machine->watchingThread(place), *invocation, lane);
+      ++place;
+    }
+  } catch (const Problem &problem) {
+    wrong += problem.what();
+  }
+  return wrong;
+}
+
+} // namespace kolo::ptx

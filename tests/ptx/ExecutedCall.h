@@ -1,0 +1,80 @@
+// A call of a plugin on devices of the executor. The runtime itself makes it, on the stand-in driver: memory, tables
+// and launches are its own.
+#pragma once
+
+#include "Machine.h"
+
+#include "../gpu/Support.h"
+
+#include "kolo/runtime/DeviceAbi.h"
+
+#include <optional>
+
+namespace kolo::ptx {
+
+/// How a call is made.
+struct CallShape {
+  int lanes = 2, threads = 64;
+  int timeoutMs = 30000;
+  size_t ranksPerDevice = 1;
+};
+
+class ExecutedCall {
+public:
+  /// Throws. `algorithm` must outlive this.
+  ExecutedCall(const test::DeviceAlgorithm &algorithm, const test::DeviceCall &call, const CallShape &shape);
+
+  /// The PTX that the runtime gave to the driver.
+  const std::string &text() const { return ownText; }
+  /// Has another text executed, with the same kernels. Throws if it cannot be read.
+  void replaceText(const std::string &text);
+
+  /// The call so many times back to back, each with other data, which a rank's host writes as soon as the rank's call
+  /// before has ended. "" when every call gave every rank what the definition says, and nothing beside the outputs has
+  /// changed; else what is wrong.
+  std::string run(const Style &style, int numCalls);
+  /// Without one rank: "" when all others give up, and say so.
+  std::string runWithout(const Style &style, size_t absentRank);
+
+  Counts counts() const { return machine->counts(); }
+  bool isExecuted(uint32_t line) const { return machine->isExecuted(line); }
+
+private:
+  struct Buffer {
+    runtime::DeviceBuffer memory;
+    uint64_t address;
+    size_t sizeBytes;
+  };
+  struct Device {
+    Launch launch;
+    std::vector<size_t> ranks;
+    std::string kernel;
+    const KoloDeviceInvocation *invocations = nullptr; // of its ranks, where the host reads them
+  };
+  void makeBuffers();
+  void record();
+  void makeMachine(int numCalls, std::optional<size_t> absentRank);
+  void write(Memory &memory, uint32_t host, const Buffer &buffer, const test::Bytes &content) const;
+  test::Bytes read(Memory &memory, uint32_t host, const Buffer &buffer) const;
+  void prepareCall(Memory &memory, uint32_t host, size_t rank, size_t number);
+  void checkCall(Memory &memory, uint32_t host, size_t rank, size_t number);
+  void checkRest(const Memory &memory, uint32_t host, size_t rank);
+  void checkFailure(Memory &memory, uint32_t host, const KoloDeviceInvocation &invocation, int lane);
+  const std::vector<test::Bytes> &inputsOf(size_t number);
+
+  const test::DeviceAlgorithm &algorithm;
+  test::DeviceCall call;
+  CallShape shape;
+  runtime::DeviceCommunicator communicator;
+  std::vector<Buffer> inputs, outputs; // by rank
+  std::vector<Device> devices;
+  std::string ownText;
+  std::unique_ptr<Module> module;
+  std::unique_ptr<Machine> machine;
+  std::vector<std::vector<test::Bytes>> data, results; // by call and rank
+  int machineCalls = 0;
+  std::optional<size_t> machineAbsent;
+  std::string wrong;
+};
+
+} // namespace kolo::ptx

@@ -1,0 +1,24 @@
+// PTX that is wrong: every change of its synchronisation that may matter.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kolo::ptx {
+
+struct Mutant {
+  std::string kind;
+  uint32_t line = 0;        // that was changed, from 1 on
+  uint32_t delayedLine = 0; // the store whose effect must come late for this to show; 0: none
+  std::string text;
+};
+
+/// The kinds are those of the README's table.
+std::vector<Mutant> makeMutants(const std::string &text);
+/// Data read by ld.global.nc: one mutant for each load.
+std::vector<Mutant> makeNonCoherentMutants(const std::string &text);
+/// The lines whose instructions synchronise.
+std::vector<uint32_t> synchronisingLines(const std::string &text);
+
+} // namespace kolo::ptx

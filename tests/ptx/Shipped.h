@@ -1,0 +1,21 @@
+// The shipped algorithms, compiled to PTX in this process and packed for devices of the executor.
+#pragma once
+
+#include "../gpu/Support.h"
+
+#include "targets/DeviceCode.h"
+
+namespace kolo::ptx {
+
+/// An algorithm with a protocol, as in tests/gpu/Programs.h, for its meshes of 2, 4 and 8 ranks.
+struct Shipped {
+  std::string algorithm, protocol;
+};
+
+/// Every algorithm with every protocol that it has, with codecs or without.
+std::vector<Shipped> allShipped();
+
+/// What `loadAlgorithm` compiles from now on; at first f32 and bf16, and sums.
+void setDeviceOptions(const DeviceOptions &options);
+
+} // namespace kolo::ptx
