@@ -2,7 +2,6 @@
 
 #include "../gpu/Coded.h"
 #include "../gpu/Driver.h"
-#include "../runtime/device/standin/Kernel.h"
 
 #include "kolo/runtime/DeviceAbi.h"
 
@@ -33,6 +32,13 @@ template <class Body> void forPieces(uint64_t address, size_t sizeBytes, Body &&
     body(offset, uint32_t(size));
     offset += size;
   }
+}
+
+std::vector<StandInMemory> listMemory() {
+  auto list = test::driverFunction<int64_t(StandInMemory *, int64_t)>("standInListMemory");
+  std::vector<StandInMemory> memories(size_t(list(nullptr, 0)));
+  memories.resize(size_t(list(memories.data(), int64_t(memories.size()))));
+  return memories;
 }
 
 } // namespace
@@ -99,8 +105,8 @@ void ExecutedCall::replaceText(const std::string &text) {
   module = std::move(made);
 }
 
-void ExecutedCall::makeMachine(int numCalls, std::optional<size_t> absentRank) {
-  if (machine && machineCalls == numCalls && machineAbsent == absentRank)
+void ExecutedCall::makeMachine(int numCalls, size_t numAbsent) {
+  if (machine && machineCalls == numCalls && machineAbsent == numAbsent)
     return;
   std::vector<std::vector<Task>> queues;
   for (Device &device : devices) {
@@ -111,28 +117,50 @@ void ExecutedCall::makeMachine(int numCalls, std::optional<size_t> absentRank) {
       };
     };
     std::vector<Task> &queue = queues.emplace_back();
-    if (absentRank && device.ranks.front() == *absentRank) {
+    if (device.ranks.front() < numAbsent) {
       queues.pop_back();
       continue;
     }
     for (size_t number = 0; number < size_t(numCalls); ++number) {
       queue.push_back({nullptr, forRanks(&ExecutedCall::prepareCall, number)});
       queue.push_back({&device.launch, nullptr});
-      if (!absentRank)
+      if (numAbsent == 0)
         queue.push_back({nullptr, forRanks(&ExecutedCall::checkCall, number)});
     }
   }
   machine = std::make_unique<Machine>(queues);
-  machineCalls = numCalls, machineAbsent = absentRank;
-  auto list = test::driverFunction<int64_t(StandInMemory *, int64_t)>("standInListMemory");
-  std::vector<StandInMemory> memories(size_t(list(nullptr, 0)));
-  memories.resize(size_t(list(memories.data(), int64_t(memories.size()))));
-  for (const StandInMemory &memory : memories) {
-    bool hasTables = std::ranges::any_of(
-        devices, [&](const Device &device) { return device.launch.argument - memory.address < memory.sizeBytes; });
+  machineCalls = numCalls, machineAbsent = numAbsent;
+  for (const StandInMemory &memory : listMemory()) {
     machine->memory().addRegion(memory.address, memory.sizeBytes, static_cast<const std::byte *>(memory.readable),
-                                hasTables);
+                                isOfTables(memory));
   }
+}
+
+bool ExecutedCall::isOfTables(const StandInMemory &memory) const {
+  return std::ranges::any_of(
+      devices, [&](const Device &device) { return device.launch.argument - memory.address < memory.sizeBytes; });
+}
+
+ExecutedCall::Object ExecutedCall::objectOf(uint32_t line) const {
+  uint64_t address = machine->addressOf(line);
+  if (address == 0)
+    return Object::None;
+  for (const StandInMemory &memory : listMemory())
+    if (address - memory.address < memory.sizeBytes && isOfTables(memory))
+      return Object::Tables;
+  for (const Module::Table &table : module->tables)
+    if (address - uint64_t(reinterpret_cast<uintptr_t>(table.content.get())) < table.sizeBytes)
+      return Object::Tables;
+  for (const Device &device : devices)
+    for (size_t rank = 0; rank < device.ranks.size(); ++rank) {
+      const auto &invocation = device.invocations[rank];
+      if (address == uint64_t(reinterpret_cast<uintptr_t>(invocation.abort)))
+        return Object::Abort;
+      if (address - uint64_t(reinterpret_cast<uintptr_t>(invocation.failures)) <
+          sizeof(KoloDeviceFailure) * uint64_t(shape.lanes))
+        return Object::Failures;
+    }
+  return Object::Other;
 }
 
 void ExecutedCall::write(Memory &memory, uint32_t host, const Buffer &buffer, const Bytes &content) const {
@@ -190,7 +218,7 @@ void ExecutedCall::checkRest(const Memory &memory, uint32_t host, size_t rank) {
 }
 
 std::string ExecutedCall::run(const Style &style, int numCalls) {
-  makeMachine(numCalls, std::nullopt);
+  makeMachine(numCalls, 0);
   wrong.clear();
   try {
     machine->run(style);
@@ -219,13 +247,13 @@ void ExecutedCall::checkFailure(Memory &memory, uint32_t host, const KoloDeviceI
     wrong += "the record of rank " + std::to_string(invocation.rank) + " is wrong; ";
 }
 
-std::string ExecutedCall::runWithout(const Style &style, size_t absentRank) {
-  makeMachine(1, absentRank);
+std::string ExecutedCall::runWithout(const Style &style, size_t numAbsent) {
+  makeMachine(1, numAbsent);
   wrong.clear();
   try {
     machine->run(style);
     for (size_t index = 0, place = 0; index < devices.size(); ++index) {
-      if (devices[index].ranks.front() == absentRank)
+      if (devices[index].ranks.front() < numAbsent)
         continue;
       const auto *invocation = reinterpret_cast<const KoloDeviceInvocation *>(devices[index].launch.argument);
       for (int lane = 0; lane < shape.lanes; ++lane)

@@ -5,6 +5,7 @@
 #include "Machine.h"
 
 #include "../gpu/Support.h"
+#include "../runtime/device/standin/Kernel.h"
 
 #include "kolo/runtime/DeviceAbi.h"
 
@@ -33,11 +34,14 @@ public:
   /// before has ended. "" when every call gave every rank what the definition says, and nothing beside the outputs has
   /// changed; else what is wrong.
   std::string run(const Style &style, int numCalls);
-  /// Without one rank: "" when all others give up, and say so.
-  std::string runWithout(const Style &style, size_t absentRank);
+  /// Without the first so many ranks: "" when all others give up, and say so.
+  std::string runWithout(const Style &style, size_t numAbsent);
 
   Counts counts() const { return machine->counts(); }
   bool isExecuted(uint32_t line) const { return machine->isExecuted(line); }
+  /// What a line has accessed last.
+  enum class Object { None, Tables, Abort, Failures, Other };
+  Object objectOf(uint32_t line) const;
 
 private:
   struct Buffer {
@@ -52,8 +56,9 @@ private:
     const KoloDeviceInvocation *invocations = nullptr; // of its ranks, where the host reads them
   };
   void makeBuffers();
+  bool isOfTables(const StandInMemory &memory) const;
   void record();
-  void makeMachine(int numCalls, std::optional<size_t> absentRank);
+  void makeMachine(int numCalls, size_t numAbsent);
   void write(Memory &memory, uint32_t host, const Buffer &buffer, const test::Bytes &content) const;
   test::Bytes read(Memory &memory, uint32_t host, const Buffer &buffer) const;
   void prepareCall(Memory &memory, uint32_t host, size_t rank, size_t number);
@@ -73,7 +78,7 @@ private:
   std::unique_ptr<Machine> machine;
   std::vector<std::vector<test::Bytes>> data, results; // by call and rank
   int machineCalls = 0;
-  std::optional<size_t> machineAbsent;
+  size_t machineAbsent = 0;
   std::string wrong;
 };
 

@@ -212,22 +212,29 @@ void Execution::release(uint32_t number) {
   ++machine.counted.barriers;
 }
 
-/// Threads that wait for others of their warp, at one instruction: goes on with those of whom all named ones are there.
+/// Goes on with those of the waiting threads whose named others all wait, too: by a shuffle at the same place, or by
+/// barriers of the warp anywhere.
 Execution::Next Execution::meetInWarp() {
   const Instruction &instruction = module.code[pc];
   const bool isShuffle = instruction.op == Op::Shuffle;
-  uint32_t waiting = 0;
-  for (uint32_t lane = 0; lane < warp.numLanes; ++lane)
-    if (warp.waitsAt[lane] == Machine::atWarp && warp.pc[lane] == pc && warp.bases[lane] == bases)
-      waiting |= 1u << lane;
   const uint32_t *members = registers.narrowOf(instruction.src[isShuffle ? 3 : 0]);
-  uint32_t met = 0;
-  for (uint32_t rest = waiting; rest != 0; rest &= rest - 1) {
-    int lane = __builtin_ctz(rest);
-    uint32_t group = members[lane];
-    if ((group >> lane & 1) == 0)
+  forLanes(mask, [&](int lane) {
+    if ((members[lane] >> lane & 1) == 0)
       throw Problem("line " + std::to_string(instruction.line) + ": a thread is not among those that it waits for");
-    if ((group & ~waiting) != 0 || (group & met) != 0)
+    warp.waitsFor[size_t(lane)] = members[lane];
+  });
+  auto meets = [&](uint32_t lane, uint32_t group) {
+    if (warp.waitsAt[lane] != Machine::atWarp || warp.waitsFor[lane] != group)
+      return false;
+    return isShuffle ? warp.pc[lane] == pc && warp.bases[lane] == bases
+                     : module.code[warp.pc[lane]].op == Op::WarpBarrier;
+  };
+  uint32_t met = 0;
+  for (uint32_t rest = mask; rest != 0; rest &= rest - 1) {
+    uint32_t group = members[__builtin_ctz(rest)];
+    bool isWhole = (group & met) == 0;
+    forLanes(group, [&](int lane) { isWhole &= meets(uint32_t(lane), group); });
+    if (!isWhole)
       continue;
     met |= group;
     if (isShuffle)
@@ -235,10 +242,15 @@ Execution::Next Execution::meetInWarp() {
     else
       warpBarrier(group);
   }
-  forLanes(met, [&](int lane) { warp.waitsAt[size_t(lane)] = 0, warp.pc[size_t(lane)] = pc + 1; });
   warp.runnable |= met;
   if (!isShuffle && met != 0)
-    warp.together = met, warp.togetherAt = pc + 1;
+    warp.together = 0, warp.togetherAt = pc + 1;
+  forLanes(met, [&](int lane) {
+    auto i = size_t(lane);
+    if (!isShuffle && warp.pc[i] == pc && warp.bases[i] == bases)
+      warp.together |= 1u << lane;
+    warp.waitsAt[i] = 0, ++warp.pc[i];
+  });
   return Next::Leave;
 }
 
@@ -288,8 +300,10 @@ void Execution::access(const Instruction &instruction, uint32_t active) {
       throw Problem("line " + std::to_string(instruction.line) + ": there is no shared memory at this address");
     addresses[size_t(lane)] += isShared ? warp.block->sharedBase : 0;
   });
-  if (!isShared)
+  if (!isShared && active != 0) {
+    machine.addresses[instruction.line] = addresses[size_t(__builtin_ctz(active))];
     count(instruction, active, addresses);
+  }
   const auto elementBytes = uint32_t(sizeOf(instruction.type)), sizeBytes = elementBytes * instruction.numElements;
   uint32_t rest = active;
   if (sizeBytes == Memory::partBytes && instruction.access.order == Order::Relaxed && warp.togetherAt == pc)

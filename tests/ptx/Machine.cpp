@@ -66,6 +66,7 @@ Machine::Machine(const std::vector<std::vector<Task>> &ofQueues) : queues(ofQueu
       if (task.launch && std::ranges::find(modules, task.launch->module) == modules.end()) {
         modules.push_back(task.launch->module);
         executedLines.resize(std::max<size_t>(executedLines.size(), task.launch->module->code.back().line + 2));
+        addresses.resize(executedLines.size());
         for (const Module::Table &table : task.launch->module->tables)
           ownMemory->addRegion(uint64_t(reinterpret_cast<uintptr_t>(table.content.get())), table.sizeBytes,
                                table.content.get(), true);

@@ -49,6 +49,8 @@ public:
   Counts counts() const;
   /// Whether an instruction of this line has been executed in any run.
   bool isExecuted(uint32_t line) const;
+  /// Of a line that accesses global memory: an address that it accessed; 0: none.
+  uint64_t addressOf(uint32_t line) const { return line < addresses.size() ? addresses[line] : 0; }
   uint32_t hostThread(size_t device) const { return uint32_t(memoryThreads - 2 * queues.size() + device); }
   /// Of the host, too: what looks at memory while kernels run, and knows nothing of their end.
   uint32_t watchingThread(size_t device) const { return uint32_t(memoryThreads - queues.size() + device); }
@@ -73,6 +75,7 @@ private:
     uint32_t togetherAt = 0; // the instruction that the lanes of `together` execute at once
     uint64_t wake = 0;
     std::array<uint8_t, warpThreads> waitsAt{}; // a barrier's number and 1; atWarp: for others of the warp
+    Row<uint32_t> waitsFor{};                   // atWarp: these lanes
     Row<uint32_t> pc{}, function{};
     std::array<uint8_t, warpThreads> depth{};
     Row<Bases> bases{};
@@ -120,6 +123,7 @@ private:
   std::unique_ptr<Memory> ownMemory;
   size_t memoryThreads = 0;
   std::vector<bool> executedLines;
+  std::vector<uint64_t> addresses; // by line
   Counts counted;
   Random random{1};
   uint64_t now = 0;

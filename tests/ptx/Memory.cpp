@@ -331,6 +331,12 @@ void Memory::storeLine(const std::array<uint32_t, lineThreads> &group, uint64_t 
   }
 }
 
+uint64_t Memory::lastState(uint64_t address) {
+  Page &page = pageOf(address, cellBytes, 0);
+  const auto &history = touch(page, address).history;
+  return history.empty() ? initialState(page, address) : history.back().state;
+}
+
 bool Memory::isUntouched(uint64_t address, uint64_t sizeBytes, uint32_t ignored) const {
   for (uint64_t cell = address / cellBytes * cellBytes; cell < address + sizeBytes; cell += cellBytes) {
     auto page = pages.find(cell / pageBytes);

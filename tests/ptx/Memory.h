@@ -89,6 +89,8 @@ public:
 
   /// Whether a thread that `ignored` names is the only one that wrote to these bytes since the reset.
   bool isUntouched(uint64_t address, uint64_t sizeBytes, uint32_t ignored) const;
+  /// Of a cell of 8 bytes: what its last store left.
+  uint64_t lastState(uint64_t address);
   size_t numThreads() const { return threads.size(); }
 
 private:

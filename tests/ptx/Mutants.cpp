@@ -65,17 +65,11 @@ private:
   void signalEarly(size_t line);
 };
 
-/// A barrier that combines a bit gives each thread its own.
 void Mutation::dropBarrier(size_t line) {
-  static const std::regex reduction(R"(bar\.red\.or\.pred\s+(%p\d+), 0, (%p\d+);)");
-  std::smatch match;
-  if (has(lines[line], "bar.warp.sync"))
-    add("warp barrier dropped", line, [&](Lines &all) { all[line] = ""; });
-  else if (has(lines[line], "bar.sync") || has(lines[line], "barrier.sync"))
-    add("barrier dropped", line, [&](Lines &all) { all[line] = ""; });
-  else if (std::regex_search(lines[line], match, reduction))
-    add("barrier dropped", line,
-        [&](Lines &all) { all[line] = "mov.pred " + match[1].str() + ", " + match[2].str() + ";"; });
+  std::string without = withoutBarrier(lines[line]);
+  if (without != lines[line])
+    add(has(lines[line], "bar.warp.sync") ? "warp barrier dropped" : "barrier dropped", line,
+        [&](Lines &all) { all[line] = without; });
 }
 
 /// st.relaxed.b64 of a word with data and flag: two stores of 32 bits, in either order.
@@ -169,6 +163,15 @@ std::vector<Mutant> makeNonCoherentMutants(const std::string &text) {
   Mutation mutation(text);
   mutation.makeNonCoherent();
   return std::move(mutation.mutants);
+}
+
+/// A barrier that combines a bit gives each thread its own.
+std::string withoutBarrier(const std::string &line) {
+  static const std::regex reduction(R"(bar\.red\.or\.pred\s+(%p\d+), 0, (%p\d+);)");
+  std::smatch match;
+  if (has(line, "bar.warp.sync") || has(line, "bar.sync") || has(line, "barrier.sync"))
+    return "";
+  return std::regex_search(line, match, reduction) ? "mov.pred " + match[1].str() + ", " + match[2].str() + ";" : line;
 }
 
 std::vector<uint32_t> synchronisingLines(const std::string &text) {

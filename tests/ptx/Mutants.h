@@ -18,6 +18,8 @@ struct Mutant {
 std::vector<Mutant> makeMutants(const std::string &text);
 /// Data read by ld.global.nc: one mutant for each load.
 std::vector<Mutant> makeNonCoherentMutants(const std::string &text);
+/// A line without the barrier that it is: threads do not wait there.
+std::string withoutBarrier(const std::string &line);
 /// The lines whose instructions synchronise.
 std::vector<uint32_t> synchronisingLines(const std::string &text);
 
