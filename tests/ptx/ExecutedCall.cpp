@@ -255,7 +255,7 @@ std::string ExecutedCall::runWithout(const Style &style, size_t numAbsent) {
     for (size_t index = 0, place = 0; index < devices.size(); ++index) {
       if (devices[index].ranks.front() < numAbsent)
         continue;
-      const auto *invocation = reinterpret_cast<const KoloDeviceInvocation *>(devices[index].launch.argument);
+      const KoloDeviceInvocation *invocation = devices[index].invocations;
       for (int lane = 0; lane < shape.lanes; ++lane)
         checkFailure(machine->memory(), machine->watchingThread(place), *invocation, lane);
       ++place;

@@ -136,8 +136,8 @@ CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (
     return CUDA_ERROR_ILLEGAL_ADDRESS;
   if (!function->module->library) {
     std::scoped_lock lock(recordMutex);
-    records.push_back(
-        {function->module->text.c_str(), function->name.c_str(), argument, toAlias(reinterpret_cast<CUdeviceptr>(argument)), grid[0], grid[1], block[0], stream->device});
+    records.push_back({function->module->text.c_str(), function->name.c_str(), argument,
+                       toAlias(reinterpret_cast<CUdeviceptr>(argument)), grid[0], grid[1], block[0], stream->device});
     return CUDA_SUCCESS;
   }
   Launch what = {function->run, argument, grid[0], grid[1], block[0], stream->device, isTogether};
