@@ -196,7 +196,7 @@ class Commands(unittest.TestCase):
             return ops if rank else [op for op in ops if op["name"] != "signal"]
         self.refuses(self.write("dead.json", samples.plan(operations=deadlock)), "V4 no deadlock", "waits at line", "memory channel 0")
 
-    def test_what_is_no_samples.plan(self):
+    def test_what_is_no_plan(self):
         def operation(**fields):
             return samples.plan(operations=lambda rank, ops: [*ops, {"name": "nop", **fields}])
         cases = [(operation(name="glres"), "'glres' is done by a switch"), (operation(name="teleport"), "is no operation"),
