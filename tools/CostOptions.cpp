@@ -112,7 +112,7 @@ void CostedPrograms::addTo(CLI::App &command) {
 
 /// A foreign file's program by name, without a body: it is simulated as it is. Throws ToolError.
 static dsl::Definition foreignDefinition(const std::string &path, const runtime::Mesh &mesh) {
-  foreign::Schedule schedule = readForeign(path);
+  foreign::ForeignSchedule schedule = readForeign(path);
   if (mesh.numRanks() != schedule.numRanks)
     throw ToolError(ExitCode::Usage, fmt::format("--mesh: {} is for {} ranks, and {} has {}", path, schedule.numRanks,
                                                  mesh.toString(), mesh.numRanks()));

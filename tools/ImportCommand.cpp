@@ -34,7 +34,7 @@ void ImportCommand::run() const {
   if (!toStandardOutput)
     checkRegular(output, "-o");
   checkWritable(output, "-o");
-  foreign::Schedule schedule = readForeign(path);
+  foreign::ForeignSchedule schedule = readForeign(path);
   std::string made = text();
   if (toStandardOutput) {
     fmt::print("{}", made);

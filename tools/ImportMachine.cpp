@@ -30,10 +30,10 @@ static foreign::ImportedMachine importFrom(const std::string &path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored))
     throw ToolError(ExitCode::Usage, "--import: there is no file " + path);
-  auto source = foreign::SourceText::read(path);
+  auto source = foreign::ForeignText::read(path);
   if (auto *refusal = std::get_if<foreign::Refusal>(&source))
     refuse(*refusal, ExitCode::Usage);
-  auto made = foreign::importMachine(std::get<foreign::SourceText>(source), machineName(path));
+  auto made = foreign::importMachine(std::get<foreign::ForeignText>(source), machineName(path));
   if (auto *refusal = std::get_if<foreign::Refusal>(&made))
     refuse(*refusal, ExitCode::Refused);
   return std::get<foreign::ImportedMachine>(std::move(made));

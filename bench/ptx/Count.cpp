@@ -19,10 +19,10 @@ struct Row {
   int lanes, threads;
 };
 
-const Row rows[] = {{"twoShotAllReduce", "ll", 2048, 1, 512},    {"twoShotAllReduce", "ll128", 2048, 1, 512},
-                    {"twoShotAllReduce", "bulk", 2048, 1, 512},  {"twoShotAllReduce", "bulk", 65536, 2, 512},
+const Row rows[] = {{"twoShotAllReduce", "ll", 2048, 1, 512},     {"twoShotAllReduce", "ll128", 2048, 1, 512},
+                    {"twoShotAllReduce", "bulk", 2048, 1, 512},   {"twoShotAllReduce", "bulk", 65536, 2, 512},
                     {"pushTwoShotAllReduce", "ll", 2048, 1, 512}, {"oneShotAllReduce", "bulk", 2048, 1, 512},
-                    {"ringAllReduce", "bulk", 65536, 2, 512},    {"allPairsAllGather", "ll", 256, 1, 512},
+                    {"ringAllReduce", "bulk", 65536, 2, 512},     {"allPairsAllGather", "ll", 256, 1, 512},
                     {"allPairsAllGather", "bulk", 8192, 2, 512}};
 
 /// The smallest numbers over some schedules: those with the fewest polls.
@@ -41,9 +41,9 @@ void print(const Row &row) {
       least = counts;
   }
   constexpr uint64_t numRanks = 8;
-  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", row.algorithm, row.protocol, row.count * 4, row.lanes,
-             least.longestThread, least.transactions / numRanks, least.bytes / numRanks, least.barriers / numRanks,
-             least.releases / numRanks, least.acquires / numRanks);
+  fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", row.algorithm, row.protocol, row.count * 4,
+             row.lanes, least.longestThread, least.transactions / numRanks, least.bytes / numRanks,
+             least.barriers / numRanks, least.releases / numRanks, least.acquires / numRanks);
 }
 
 } // namespace
@@ -53,8 +53,9 @@ int main() {
   setenv("KOLO_STANDIN_RECORD", "1", 1);
   setenv("KOLO_STANDIN_DEVICES", "8", 1);
   ptx::setDeviceOptions({{KOLO_F32}, {KOLO_SUM}, Accumulation::F32});
-  fmt::print("| algorithm | protocol | bytes | lanes | instructions of the longest thread | transactions | bytes accessed "
-             "| barriers | releases | acquires |\n|---|---|---|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "| algorithm | protocol | bytes | lanes | instructions of the longest thread | transactions | bytes accessed "
+      "| barriers | releases | acquires |\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Row &row : rows)
     print(row);
 }

@@ -20,24 +20,24 @@ size_t BlockRun::cellIndex(ChunkPlace place, int32_t call) const {
   return chunk + (isSecond ? size_t(schedule.numChunks(place.rank, Memory::Scratch)) : 0);
 }
 
-bool BlockRun::isOver(const Access &access, int32_t thread) const {
+bool BlockRun::isOver(const BlockAccess &access, int32_t thread) const {
   return access.thread < 0 || progress[size_t(thread)].clock[size_t(access.thread)] >= access.time ||
          access.thread == thread;
 }
 
-void BlockRun::read(const ChunkPlace &place, int32_t thread, const Access &now) {
-  Cell &accessed = cell(place, now.call);
+void BlockRun::read(const ChunkPlace &place, int32_t thread, const BlockAccess &now) {
+  BlockCell &accessed = cell(place, now.call);
   if (!isOver(accessed.write, thread))
     reportConflict(place, accessed.write, now, true, false);
-  std::erase_if(accessed.reads, [&](const Access &earlier) { return earlier.thread == thread; });
+  std::erase_if(accessed.reads, [&](const BlockAccess &earlier) { return earlier.thread == thread; });
   accessed.reads.push_back(now);
 }
 
-void BlockRun::write(const ChunkPlace &place, int32_t thread, const Access &now, Content value) {
-  Cell &accessed = cell(place, now.call);
+void BlockRun::write(const ChunkPlace &place, int32_t thread, const BlockAccess &now, Content value) {
+  BlockCell &accessed = cell(place, now.call);
   if (!isOver(accessed.write, thread))
     reportConflict(place, accessed.write, now, true, true);
-  for (const Access &earlier : accessed.reads)
+  for (const BlockAccess &earlier : accessed.reads)
     if (!isOver(earlier, thread))
       reportConflict(place, earlier, now, false, true);
   accessed.reads.clear();
@@ -45,13 +45,13 @@ void BlockRun::write(const ChunkPlace &place, int32_t thread, const Access &now,
   accessed.value = std::move(value);
 }
 
-int32_t BlockRun::lineOf(const Access &access) const {
+int32_t BlockRun::lineOf(const BlockAccess &access) const {
   if (access.thread < 0 || size_t(access.thread) >= schedule.threads.size())
     return 0;
   return schedule.threads[size_t(access.thread)].actions[size_t(access.action)].line;
 }
 
-std::string BlockRun::describe(const Access &access, bool isWrite) const {
+std::string BlockRun::describe(const BlockAccess &access, bool isWrite) const {
   const char *what = isWrite ? "writes" : "reads";
   if (size_t(access.thread) >= schedule.threads.size())
     return fmt::format("the application {} it {} call {}", what, isWrite ? "before" : "after", access.call + 1);
@@ -59,8 +59,8 @@ std::string BlockRun::describe(const Access &access, bool isWrite) const {
   return fmt::format("{} of rank {} {} it in call {}", thread.name, thread.rank, what, access.call + 1);
 }
 
-void BlockRun::reportConflict(const ChunkPlace &place, const Access &earlier, const Access &now, bool isEarlierWrite,
-                              bool isWrite) {
+void BlockRun::reportConflict(const ChunkPlace &place, const BlockAccess &earlier, const BlockAccess &now,
+                              bool isEarlierWrite, bool isWrite) {
   bool isInOneCall = earlier.call == now.call && lineOf(earlier) != 0 && lineOf(now) != 0;
   int32_t line = lineOf(now), other = lineOf(earlier);
   std::string first = describe(earlier, isEarlierWrite), second = describe(now, isWrite);
@@ -87,7 +87,7 @@ Contributions BlockRun::expected(int32_t rank, int32_t chunk, int32_t call) cons
   return result;
 }
 
-std::string BlockRun::describeInput(const Contribution &part, int32_t call) const {
+std::string BlockRun::describeInput(const BlockContribution &part, int32_t call) const {
   return foreign::describe(schedule, {part.rank, Memory::Input, part.chunk}) +
          (part.call == call ? "" : " in an earlier call");
 }
@@ -97,8 +97,8 @@ std::string BlockRun::describeWrong(const ChunkPlace &place, const Content &valu
   std::string what = foreign::describe(schedule, place);
   if (!value)
     return what + " holds what nobody wrote in this call";
-  for (const Contribution &part : *value) {
-    auto found = std::ranges::find_if(wanted, [&](const Contribution &each) {
+  for (const BlockContribution &part : *value) {
+    auto found = std::ranges::find_if(wanted, [&](const BlockContribution &each) {
       return each.call == part.call && each.rank == part.rank && each.chunk == part.chunk;
     });
     if (found == wanted.end())
@@ -106,15 +106,15 @@ std::string BlockRun::describeWrong(const ChunkPlace &place, const Content &valu
     if (part.times != found->times)
       return fmt::format("{} holds {} {} times", what, describeInput(part, call), part.times);
   }
-  for (const Contribution &part : wanted)
-    if (std::ranges::none_of(*value, [&](const Contribution &each) { return each == part; }))
+  for (const BlockContribution &part : wanted)
+    if (std::ranges::none_of(*value, [&](const BlockContribution &each) { return each == part; }))
       return fmt::format("{} lacks {}", what, describeInput(part, call));
   return what;
 }
 
 void BlockRun::checkOutput(int32_t rank, int32_t chunk, int32_t call) {
   ChunkPlace place{rank, Memory::Output, chunk};
-  const Cell &output = cell(place, call);
+  const BlockCell &output = cell(place, call);
   Contributions wanted = expected(rank, chunk, call);
   if (output.value && *output.value == wanted)
     return;

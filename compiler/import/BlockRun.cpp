@@ -20,7 +20,7 @@ const char *title(Property property) {
   return names[size_t(property)];
 }
 
-double BlockRun::bytesNeeded(const Schedule &schedule) {
+double BlockRun::bytesNeeded(const ForeignSchedule &schedule) {
   double numClocks = double(schedule.threads.size()) + schedule.numRanks;
   double numKept = numClocks;
   for (const Thread &thread : schedule.threads)
@@ -29,7 +29,7 @@ double BlockRun::bytesNeeded(const Schedule &schedule) {
   return numClocks * numKept * sizeof(uint32_t);
 }
 
-BlockRun::BlockRun(const Schedule &schedule, bool isInPlace)
+BlockRun::BlockRun(const ForeignSchedule &schedule, bool isInPlace)
     : schedule(schedule), isInPlace(isInPlace), calls(schedule.hasTwoPacketBuffers ? 3 : 2),
       queues(schedule.connections.size()), events(size_t(schedule.numEvents)), counters(schedule.semaphores.size()) {
   size_t numClocks = schedule.threads.size() + size_t(schedule.numRanks);
@@ -59,7 +59,7 @@ void BlockRun::countSignallers() {
   for (size_t thread = 0; thread < schedule.threads.size(); ++thread)
     for (const Action &action : schedule.threads[thread].actions)
       for (int32_t semaphore : action.signals) {
-        Counter &counter = counters[size_t(semaphore)];
+        BlockCounter &counter = counters[size_t(semaphore)];
         int32_t &signaller = signallers[size_t(semaphore)];
         counter.hasOneSignaller &= signaller < 0 || signaller == int32_t(thread);
         signaller = int32_t(thread);
@@ -88,7 +88,7 @@ void BlockRun::run() {
 /// One action, so that the order of the first call is about that of threads that run side by side.
 bool BlockRun::advance(int32_t thread) {
   const Thread &text = schedule.threads[size_t(thread)];
-  Progress &own = progress[size_t(thread)];
+  BlockProgress &own = progress[size_t(thread)];
   RankProgress &rank = ranks[size_t(text.rank)];
   if (rank.call == calls || own.next > text.actions.size())
     return false;
@@ -140,7 +140,7 @@ void BlockRun::joinSemaphore(Clock &clock, int32_t semaphore, int32_t call, bool
     join(clock, isRelaxed ? told.start : told.all);
     told = {};
   };
-  Counter &counter = counters[size_t(semaphore)];
+  BlockCounter &counter = counters[size_t(semaphore)];
   auto number = size_t(counter.numTaken++);
   if (counter.hasOneSignaller) {
     learn(counter.signals[number]);
@@ -153,11 +153,11 @@ static Content combine(const Content &a, const Content &b) {
   if (!a || !b)
     return nullptr;
   Contributions sum;
-  auto key = [](const Contribution &each) { return std::tuple(each.call, each.rank, each.chunk); };
+  auto key = [](const BlockContribution &each) { return std::tuple(each.call, each.rank, each.chunk); };
   size_t i = 0, j = 0;
   while (i < a->size() || j < b->size()) {
     bool takesA = j == b->size() || (i < a->size() && key((*a)[i]) <= key((*b)[j]));
-    const Contribution &next = takesA ? (*a)[i++] : (*b)[j++];
+    const BlockContribution &next = takesA ? (*a)[i++] : (*b)[j++];
     if (!sum.empty() && key(sum.back()) == key(next))
       sum.back().times += next.times;
     else
@@ -166,9 +166,9 @@ static Content combine(const Content &a, const Content &b) {
   return std::make_shared<const Contributions>(std::move(sum));
 }
 
-std::vector<Content> BlockRun::readSources(int32_t thread, const Action &action, const Message *message) {
+std::vector<Content> BlockRun::readSources(int32_t thread, const Action &action, const BlockMessage *message) {
   int32_t call = ranks[size_t(schedule.threads[size_t(thread)].rank)].call;
-  Access now{thread, int32_t(progress[size_t(thread)].next), call, clockOf(thread)[size_t(thread)] + 1};
+  BlockAccess now{thread, int32_t(progress[size_t(thread)].next), call, clockOf(thread)[size_t(thread)] + 1};
   std::vector<Content> values(size_t(action.count));
   for (int32_t chunk = 0; chunk < action.count; ++chunk) {
     Content &value = values[size_t(chunk)];
@@ -198,7 +198,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
   for (ChunkPlace place : action.sources)
     for (int32_t chunk = 0; place.isPackets && chunk < action.count; ++chunk, ++place.chunk)
       join(clock, cell(place, call).packetClock);
-  std::optional<Message> message;
+  std::optional<BlockMessage> message;
   if (action.receives >= 0) {
     message = std::move(queues[size_t(action.receives)].front());
     queues[size_t(action.receives)].pop_front();
@@ -209,7 +209,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
               message->line, "the message"});
   }
   std::vector<Content> values = readSources(thread, action, message ? &*message : nullptr);
-  Access now{thread, int32_t(progress[size_t(thread)].next), call, clock[size_t(thread)] + 1};
+  BlockAccess now{thread, int32_t(progress[size_t(thread)].next), call, clock[size_t(thread)] + 1};
   Clock after = clock;
   after[size_t(thread)] = now.time;
   SharedClock known;
@@ -219,7 +219,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
       if (!place.isPackets)
         continue;
       known = known ? known : std::make_shared<const Clock>(after);
-      Cell &packets = cell(place, call);
+      BlockCell &packets = cell(place, call);
       packets.packetCall = call;
       packets.packetClock = known;
     }
@@ -240,7 +240,7 @@ void BlockRun::startCall(int32_t rank) {
   RankProgress &own = ranks[size_t(rank)];
   int32_t application = this->application(rank);
   Clock &clock = clockOf(application);
-  Access now{application, 0, own.call, ++clock[size_t(application)]};
+  BlockAccess now{application, 0, own.call, ++clock[size_t(application)]};
   for (Memory memory : {Memory::Output, Memory::Input})
     for (int32_t chunk = 0; chunk < schedule.numChunks(rank, memory); ++chunk) {
       Content value;
@@ -264,7 +264,7 @@ void BlockRun::endCall(int32_t rank) {
   Clock &clock = clockOf(application);
   for (int32_t thread : threadsOf[size_t(rank)])
     join(clock, std::make_shared<const Clock>(clockOf(thread)));
-  Access now{application, 0, own.call, ++clock[size_t(application)]};
+  BlockAccess now{application, 0, own.call, ++clock[size_t(application)]};
   for (int32_t chunk = 0; chunk < schedule.numChunks(rank, Memory::Output); ++chunk) {
     read(resolve(schedule, isInPlace, {rank, Memory::Output, chunk}), application, now);
     checkOutput(rank, chunk, own.call);

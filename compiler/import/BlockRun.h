@@ -15,11 +15,11 @@
 namespace kolo::foreign {
 
 /// How often each chunk of an input is part of a value.
-struct Contribution {
+struct BlockContribution {
   int32_t call, rank, chunk, times;
-  auto operator<=>(const Contribution &) const = default;
+  auto operator<=>(const BlockContribution &) const = default;
 };
-using Contributions = std::vector<Contribution>;      // sorted, each chunk once
+using Contributions = std::vector<BlockContribution>; // sorted, each chunk once
 using Content = std::shared_ptr<const Contributions>; // null: nobody wrote it
 
 /// An action of the first call, in an order in which all threads can take theirs one after the other.
@@ -32,10 +32,10 @@ public:
   /// Bytes that the clocks of a run may take.
   static constexpr double mostBytes = double(int64_t(2) << 30);
   /// What a run would take, before it starts.
-  static double bytesNeeded(const Schedule &schedule);
+  static double bytesNeeded(const ForeignSchedule &schedule);
 
   /// The schedule must outlive this, and its places must lie in their memory.
-  BlockRun(const Schedule &schedule, bool isInPlace);
+  BlockRun(const ForeignSchedule &schedule, bool isInPlace);
 
   /// Ends at the first finding of each property that it can find: Deadlock, Race, Result, Bounds, Invocations.
   void run();
@@ -46,23 +46,23 @@ public:
 private:
   using Clock = std::vector<uint32_t>; // steps that are over, by thread; then those of the ranks' applications
   using SharedClock = std::shared_ptr<const Clock>;
-  struct Access {
+  struct BlockAccess {
     int32_t thread = -1, action = -1, call = 0;
     uint32_t time = 0;
   };
-  struct Cell {
+  struct BlockCell {
     Content value;
-    Access write;
-    std::vector<Access> reads;
+    BlockAccess write;
+    std::vector<BlockAccess> reads;
     int32_t packetCall = -1;
     SharedClock packetClock;
   };
-  struct Message {
+  struct BlockMessage {
     int32_t count, line;
     std::vector<Content> values;
     SharedClock clock;
   };
-  struct Progress {
+  struct BlockProgress {
     size_t next = 0;
     Clock clock;
     SharedClock start; // of the call
@@ -74,7 +74,7 @@ private:
     int32_t call = 0, numThreads = 0, numEnded = 0;
     std::vector<int32_t> events; // that its threads raise
   };
-  struct Counter {
+  struct BlockCounter {
     std::vector<Told> signals;
     int32_t numTaken = 0, numPerCall = 0;
     bool hasOneSignaller = true;
@@ -87,40 +87,40 @@ private:
   void take(int32_t thread, const Action &action);
   void join(Clock &clock, const SharedClock &other) const;
   void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call, bool isRelaxed);
-  std::vector<Content> readSources(int32_t thread, const Action &action, const Message *message);
+  std::vector<Content> readSources(int32_t thread, const Action &action, const BlockMessage *message);
   void startCall(int32_t rank);
   void endCall(int32_t rank);
   void checkOutput(int32_t rank, int32_t chunk, int32_t call);
   Contributions expected(int32_t rank, int32_t chunk, int32_t call) const;
-  std::string describeInput(const Contribution &part, int32_t call) const;
+  std::string describeInput(const BlockContribution &part, int32_t call) const;
   std::string describeWrong(const ChunkPlace &place, const Content &value, const Contributions &wanted,
                             int32_t call) const;
   void findBlocked();
   std::string describeBlocked(int32_t thread, const Action &action) const;
 
   size_t cellIndex(ChunkPlace place, int32_t call) const;
-  Cell &cell(ChunkPlace place, int32_t call) { return cells[size_t(place.rank)][cellIndex(place, call)]; }
-  bool isOver(const Access &access, int32_t thread) const;
-  void read(const ChunkPlace &place, int32_t thread, const Access &now);
-  void write(const ChunkPlace &place, int32_t thread, const Access &now, Content value);
-  void reportConflict(const ChunkPlace &place, const Access &earlier, const Access &now, bool isEarlierWrite,
+  BlockCell &cell(ChunkPlace place, int32_t call) { return cells[size_t(place.rank)][cellIndex(place, call)]; }
+  bool isOver(const BlockAccess &access, int32_t thread) const;
+  void read(const ChunkPlace &place, int32_t thread, const BlockAccess &now);
+  void write(const ChunkPlace &place, int32_t thread, const BlockAccess &now, Content value);
+  void reportConflict(const ChunkPlace &place, const BlockAccess &earlier, const BlockAccess &now, bool isEarlierWrite,
                       bool isWrite);
   void report(Finding finding);
-  int32_t lineOf(const Access &access) const;
-  std::string describe(const Access &access, bool isWrite) const;
+  int32_t lineOf(const BlockAccess &access) const;
+  std::string describe(const BlockAccess &access, bool isWrite) const;
   int32_t application(int32_t rank) const { return int32_t(schedule.threads.size()) + rank; }
   Clock &clockOf(int32_t thread) { return progress[size_t(thread)].clock; }
 
-  const Schedule &schedule;
+  const ForeignSchedule &schedule;
   const bool isInPlace;
   const int32_t calls;
-  std::vector<Progress> progress; // threads, then applications
+  std::vector<BlockProgress> progress; // threads, then applications
   std::vector<RankProgress> ranks;
-  std::vector<std::vector<int32_t>> threadsOf; // by rank
-  std::vector<std::vector<Cell>> cells;        // by rank
-  std::vector<std::deque<Message>> queues;     // by connection
+  std::vector<std::vector<int32_t>> threadsOf;  // by rank
+  std::vector<std::vector<BlockCell>> cells;    // by rank
+  std::vector<std::deque<BlockMessage>> queues; // by connection
   std::vector<SharedClock> events;
-  std::vector<Counter> counters; // by semaphore
+  std::vector<BlockCounter> counters; // by semaphore
   std::vector<Taken> takenOrder;
   std::vector<Finding> allFindings;
 };

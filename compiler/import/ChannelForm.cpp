@@ -16,7 +16,7 @@ namespace {
 
 class ProgramBuilder {
 public:
-  ProgramBuilder(MLIRContext &context, const Schedule &schedule, const Sequence &sequence)
+  ProgramBuilder(MLIRContext &context, const ForeignSchedule &schedule, const Sequence &sequence)
       : builder(&context), schedule(schedule), sequence(sequence) {}
   OwningOpRef<ModuleOp> build();
 
@@ -30,11 +30,12 @@ private:
   void addStep(const SequenceStep &step);
   void addMove(const SequenceStep &step);
   bool hasBlocks(BufferName buffer) const;
-  void addSlice(const Slice &slice, int32_t count, SmallVectorImpl<Value> &offsets, SmallVectorImpl<Value> &sizes);
-  Value bufferOf(const Slice &slice) const { return buffers[size_t(slice.buffer)]; }
+  void addSlice(const SequenceSlice &slice, int32_t count, SmallVectorImpl<Value> &offsets,
+                SmallVectorImpl<Value> &sizes);
+  Value bufferOf(const SequenceSlice &slice) const { return buffers[size_t(slice.buffer)]; }
 
   OpBuilder builder;
-  const Schedule &schedule;
+  const ForeignSchedule &schedule;
   const Sequence &sequence;
   std::map<int64_t, Value> constants;
   Block *top = nullptr;
@@ -44,13 +45,13 @@ private:
 
 } // namespace
 
-static CollectiveKind kindOf(Collective collective) {
+CollectiveKind kindOf(Collective collective) {
   static constexpr std::array kinds{CollectiveKind::AllGather, CollectiveKind::AllReduce, CollectiveKind::AllToAll,
                                     CollectiveKind::ReduceScatter};
   return kinds[size_t(collective)];
 }
 
-std::string programName(const Schedule &schedule) {
+std::string programName(const ForeignSchedule &schedule) {
   std::string name = schedule.name.substr(0, 64);
   for (char &character : name)
     if (!llvm::isAlnum(character))
@@ -98,7 +99,7 @@ void ProgramBuilder::addBuffers() {
   }
 }
 
-void ProgramBuilder::addSlice(const Slice &slice, int32_t count, SmallVectorImpl<Value> &offsets,
+void ProgramBuilder::addSlice(const SequenceSlice &slice, int32_t count, SmallVectorImpl<Value> &offsets,
                               SmallVectorImpl<Value> &sizes) {
   if (hasBlocks(slice.buffer)) {
     offsets.push_back(constant(slice.block));
@@ -187,7 +188,7 @@ OwningOpRef<ModuleOp> ProgramBuilder::build() {
   return module;
 }
 
-OwningOpRef<ModuleOp> makeChannelForm(MLIRContext &context, const Schedule &schedule, const Sequence &sequence) {
+OwningOpRef<ModuleOp> makeChannelForm(MLIRContext &context, const ForeignSchedule &schedule, const Sequence &sequence) {
   return ProgramBuilder(context, schedule, sequence).build();
 }
 

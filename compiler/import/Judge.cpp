@@ -14,7 +14,7 @@ namespace {
 /// Of one kind of call.
 class Judge {
 public:
-  Judge(const Schedule &schedule, bool isInPlace) : schedule(schedule), isInPlace(isInPlace) {}
+  Judge(const ForeignSchedule &schedule, bool isInPlace) : schedule(schedule), isInPlace(isInPlace) {}
   Judgement run();
 
 private:
@@ -27,7 +27,7 @@ private:
     findings.push_back({property, std::move(message), line, 0, "", isInPlace});
   }
 
-  const Schedule &schedule;
+  const ForeignSchedule &schedule;
   const bool isInPlace;
   std::vector<Finding> findings;
 };
@@ -98,7 +98,7 @@ void Judge::checkBalance() {
       }
     }
   for (size_t each = 0; each < sent.size(); ++each)
-    if (const Connection &ends = schedule.connections[each]; sent[each] != received[each])
+    if (const BlockConnection &ends = schedule.connections[each]; sent[each] != received[each])
       report(Property::Balance,
              fmt::format("in one call, rank {} sends {} messages to rank {} on channel {}, which receives {}",
                          ends.sender, sent[each], ends.receiver, ends.channel, received[each]),
@@ -142,7 +142,7 @@ Judgement Judge::run() {
   return {std::move(findings), blocks.order()};
 }
 
-std::variant<Judgement, Refusal> judge(const Schedule &schedule) {
+std::variant<Judgement, Refusal> judge(const ForeignSchedule &schedule) {
   if (double bytes = BlockRun::bytesNeeded(schedule); bytes > BlockRun::mostBytes)
     return Refusal{schedule.line,
                    fmt::format("has {} thread blocks, and to check what orders them would take {:.3g} GiB",

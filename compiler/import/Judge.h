@@ -16,6 +16,6 @@ struct Judgement {
 };
 
 /// Of all calls that the schedule is for, in place and otherwise. Refuses what takes more memory than BlockRun allows.
-std::variant<Judgement, Refusal> judge(const Schedule &schedule);
+std::variant<Judgement, Refusal> judge(const ForeignSchedule &schedule);
 
 } // namespace kolo::foreign

@@ -19,7 +19,7 @@ namespace {
 /// Ends at the first refusal, which is thrown inside this file only.
 class Reader {
 public:
-  explicit Reader(const SourceText &source) : source(source) {}
+  explicit Reader(const ForeignText &source) : source(source) {}
   MscclFile read();
 
 private:
@@ -43,7 +43,7 @@ private:
   std::vector<pugi::xml_node> byId(pugi::xml_node parent, const char *name, int64_t count) const;
   std::vector<pugi::xml_node> children(pugi::xml_node parent, std::string_view name) const;
 
-  const SourceText &source;
+  const ForeignText &source;
   int32_t numRanks = 0;
 };
 
@@ -199,7 +199,7 @@ MscclFile Reader::read() {
   return file;
 }
 
-std::variant<MscclFile, Refusal> readMscclFile(const SourceText &source) {
+std::variant<MscclFile, Refusal> readMscclFile(const ForeignText &source) {
   try {
     return Reader(source).read();
   } catch (Refusal &refusal) {

@@ -2,7 +2,7 @@
 // schedule of it, and to write it again as RCCL's own reader takes it.
 #pragma once
 
-#include "compiler/import/SourceText.h"
+#include "compiler/import/ForeignText.h"
 
 #include <string>
 #include <variant>
@@ -59,7 +59,7 @@ struct MscclFile {
 
 /// Refuses what is no XML, unknown elements, attributes and types, numbers out of range, ranks and blocks that are
 /// missing, twice there or that do not exist. Takes memory in proportion to the text.
-std::variant<MscclFile, Refusal> readMscclFile(const SourceText &source);
+std::variant<MscclFile, Refusal> readMscclFile(const ForeignText &source);
 
 /// One line per element, as RCCL's reader wants it.
 std::string writeMscclFile(const MscclFile &file);

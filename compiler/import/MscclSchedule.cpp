@@ -14,9 +14,9 @@ namespace kolo::foreign {
 namespace {
 
 /// What the kernel runs as one: a step with the waits of the nops before it, or several reductions that it fuses.
-struct Instruction {
+struct MscclInstruction {
   Action action;
-  std::vector<const MscclStep *> waits;
+  std::vector<const MscclInstruction *> waits;
   int32_t numReductions = 0;
   int32_t number = 0; // that the kernel gives it: a wait for it, or for a lower number, is then over
   bool hasDependents = false;
@@ -26,20 +26,20 @@ struct Instruction {
 class BlockReader {
 public:
   BlockReader(const MscclFile &file, int32_t rank, const MscclBlock &block) : file(file), rank(rank), block(block) {}
-  std::vector<Instruction> read();
+  std::vector<MscclInstruction> read();
 
 private:
-  bool continuesReduction(const MscclStep &step) const;
-  void addStep(const MscclStep &step);
-  void noteReduction(const MscclStep &step);
-  Action makeAction(const MscclStep &step) const;
+  bool continuesReduction(const MscclInstruction &step) const;
+  void addStep(const MscclInstruction &step);
+  void noteReduction(const MscclInstruction &step);
+  Action makeAction(const MscclInstruction &step) const;
   void numberAll();
 
   const MscclFile &file;
   const int32_t rank;
   const MscclBlock &block;
-  std::vector<Instruction> instructions;
-  std::vector<const MscclStep *> pending;                       // nops, whose waits the next step takes over
+  std::vector<MscclInstruction> instructions;
+  std::vector<const MscclInstruction *> pending;                // nops, whose waits the next step takes over
   std::optional<std::tuple<Memory, int32_t, Memory>> reduction; // destination and source of one that may go on
   int32_t numReductions = 0;                                    // of the block
 };
@@ -47,18 +47,18 @@ private:
 class ScheduleMaker {
 public:
   ScheduleMaker(const MscclFile &file, const std::string &path) : file(file) { schedule.path = path; }
-  Schedule make();
+  ForeignSchedule make();
 
 private:
   void makeHead();
   void makeSlots();
   void addRank(int32_t rank);
   void findConnections();
-  void findWaits(int32_t rank, size_t firstThread, std::vector<std::vector<Instruction>> &blocks);
+  void findWaits(int32_t rank, size_t firstThread, std::vector<std::vector<MscclInstruction>> &blocks);
   int32_t connection(int32_t channel, int32_t sender, int32_t receiver, bool isSender, int32_t line);
 
   const MscclFile &file;
-  Schedule schedule;
+  ForeignSchedule schedule;
   struct Ends {
     int32_t id;
     std::array<int32_t, 2> lines; // of the blocks that receive and send
@@ -73,13 +73,13 @@ constexpr int64_t mostChunksInAll = int64_t(1) << 26;
 
 } // namespace
 
-bool BlockReader::continuesReduction(const MscclStep &step) const {
+bool BlockReader::continuesReduction(const MscclInstruction &step) const {
   return step.type == MscclType::Reduce && step.waitBlock < 0 &&
          reduction == std::tuple(step.destinationMemory, step.destination, step.sourceMemory);
 }
 
 /// The places that a step reads and writes. What receives and reduces, reduces with its source.
-Action BlockReader::makeAction(const MscclStep &step) const {
+Action BlockReader::makeAction(const MscclInstruction &step) const {
   Action action;
   action.line = step.line;
   action.count = step.count;
@@ -112,7 +112,7 @@ Action BlockReader::makeAction(const MscclStep &step) const {
   return action;
 }
 
-void BlockReader::noteReduction(const MscclStep &step) {
+void BlockReader::noteReduction(const MscclInstruction &step) {
   if (step.type != MscclType::Reduce) {
     reduction.reset();
     return;
@@ -124,24 +124,24 @@ void BlockReader::noteReduction(const MscclStep &step) {
     reduction = {step.destinationMemory, step.destination, step.sourceMemory};
 }
 
-void BlockReader::addStep(const MscclStep &step) {
+void BlockReader::addStep(const MscclInstruction &step) {
   if (sends(step.type) && block.sendPeer < 0)
     throw Refusal{step.line, "a step sends, and its block sends to nobody"};
   if (receives(step.type) && block.receivePeer < 0)
     throw Refusal{step.line, "a step receives, and its block receives from nobody"};
   if (continuesReduction(step)) {
-    Instruction &last = instructions.back();
+    MscclInstruction &last = instructions.back();
     last.action.sources.push_back({rank, step.sourceMemory, step.source});
     last.action.count = step.count; // the kernel takes that of the last one
   } else {
     if (!pending.empty() && step.waitBlock < 0)
       throw Refusal{step.line, "follows a nop and waits for nothing itself: RCCL refuses the file"};
-    Instruction &added = instructions.emplace_back(Instruction{makeAction(step), std::move(pending)});
+    MscclInstruction &added = instructions.emplace_back(MscclInstruction{makeAction(step), std::move(pending)});
     pending.clear();
     if (step.waitBlock >= 0)
       added.waits.push_back(&step);
   }
-  Instruction &last = instructions.back();
+  MscclInstruction &last = instructions.back();
   last.numReductions += int32_t(step.type == MscclType::Reduce);
   last.hasDependents = step.hasDependents;
   noteReduction(step);
@@ -150,14 +150,14 @@ void BlockReader::addStep(const MscclStep &step) {
 /// The kernel counts a step, the waits beyond its first one, and the reductions beyond the first one.
 void BlockReader::numberAll() {
   int32_t next = 0;
-  for (Instruction &instruction : instructions) {
+  for (MscclInstruction &instruction : instructions) {
     next += std::max(int32_t(instruction.waits.size()) - 1, 0) + std::max(instruction.numReductions - 1, 0);
     instruction.number = next++;
   }
 }
 
-std::vector<Instruction> BlockReader::read() {
-  for (const MscclStep &step : block.steps) {
+std::vector<MscclInstruction> BlockReader::read() {
+  for (const MscclInstruction &step : block.steps) {
     if (step.type != MscclType::Nop)
       addStep(step);
     else if (step.waitBlock >= 0)
@@ -242,17 +242,17 @@ void ScheduleMaker::findConnections() {
 
 /// A step is told of when the first instruction is over that has its number or a higher one, and tells. If there is
 /// none, the wait is for an event that nothing raises.
-void ScheduleMaker::findWaits(int32_t rank, size_t firstThread, std::vector<std::vector<Instruction>> &blocks) {
+void ScheduleMaker::findWaits(int32_t rank, size_t firstThread, std::vector<std::vector<MscclInstruction>> &blocks) {
   std::vector<std::map<int32_t, int32_t>> events(blocks.size()); // by number
   for (size_t block = 0; block < blocks.size(); ++block)
-    for (Instruction &instruction : blocks[block])
+    for (MscclInstruction &instruction : blocks[block])
       if (instruction.hasDependents) {
         events[block][instruction.number] = schedule.numEvents;
         instruction.action.raises = {schedule.numEvents++};
       }
   for (size_t block = 0; block < blocks.size(); ++block)
-    for (Instruction &instruction : blocks[block]) {
-      for (const MscclStep *wait : instruction.waits) {
+    for (MscclInstruction &instruction : blocks[block]) {
+      for (const MscclInstruction *wait : instruction.waits) {
         if (size_t(wait->waitBlock) >= blocks.size())
           throw Refusal{wait->line, fmt::format("waits for block {} of rank {}, which has {}", wait->waitBlock, rank,
                                                 blocks.size())};
@@ -268,7 +268,7 @@ void ScheduleMaker::addRank(int32_t rank) {
   const MscclRank &own = file.ranks[size_t(rank)];
   schedule.scratchChunks.push_back(own.numScratchChunks);
   size_t firstThread = schedule.threads.size();
-  std::vector<std::vector<Instruction>> blocks;
+  std::vector<std::vector<MscclInstruction>> blocks;
   for (const MscclBlock &block : own.blocks) {
     schedule.threads.push_back({rank, fmt::format("block {}", blocks.size()), block.line, {}});
     blocks.push_back(BlockReader(file, rank, block).read());
@@ -276,7 +276,7 @@ void ScheduleMaker::addRank(int32_t rank) {
   findWaits(rank, firstThread, blocks);
 }
 
-Schedule ScheduleMaker::make() {
+ForeignSchedule ScheduleMaker::make() {
   makeHead();
   int64_t numChunks = 0;
   for (int32_t rank = 0; rank < schedule.numRanks; ++rank) {
@@ -291,7 +291,7 @@ Schedule ScheduleMaker::make() {
   return std::move(schedule);
 }
 
-std::variant<Schedule, Refusal> makeSchedule(const MscclFile &file, const std::string &path) {
+std::variant<ForeignSchedule, Refusal> makeSchedule(const MscclFile &file, const std::string &path) {
   try {
     return ScheduleMaker(file, path).make();
   } catch (Refusal &refusal) {

@@ -7,6 +7,6 @@ namespace kolo::foreign {
 
 /// Refuses collectives with a root, chunk counts that do not fit the ranks, waits for blocks that do not exist, waits
 /// that RCCL's reader refuses, and two blocks at one end of a connection.
-std::variant<Schedule, Refusal> makeSchedule(const MscclFile &file, const std::string &path);
+std::variant<ForeignSchedule, Refusal> makeSchedule(const MscclFile &file, const std::string &path);
 
 } // namespace kolo::foreign

@@ -23,7 +23,7 @@ namespace {
 enum class ChannelType : uint8_t { Memory, Port };
 
 /// A rank's end of a channel: the peer, and how many of that type to this peer come before it.
-struct Channel {
+struct PlanChannel {
   int32_t peer = 0, ordinal = 0;
 };
 
@@ -41,7 +41,7 @@ struct BlockTables {
 class PlanReader {
 public:
   PlanReader(const PlanNode &root, const std::string &path) : root(root) { schedule.path = path; }
-  Schedule read();
+  ForeignSchedule read();
 
 private:
   // JSON.
@@ -77,13 +77,13 @@ private:
   void get(const PlanNode &op);
   void copy(const PlanNode &op, bool readsPackets, bool writesPackets);
   void reduce(const PlanNode &op, bool isPackets, bool isRemote, size_t numPacketOutputs);
-  struct Run {
+  struct PlanRun {
     ChunkPlace place;
     int32_t count;
   };
-  Run run(const PlanNode &op, const PlanNode &buffer, bool isPackets) const;
+  PlanRun run(const PlanNode &op, const PlanNode &buffer, bool isPackets) const;
   std::span<const PlanNode> buffers(const PlanNode &op, const char *name, size_t least) const;
-  const Channel &channelOf(const PlanNode &op, const PlanNode &id, ChannelType type) const;
+  const PlanChannel &channelOf(const PlanNode &op, const PlanNode &id, ChannelType type) const;
   void checkCount(const PlanNode &op, int32_t count, int32_t other) const;
 
   Action &data(const PlanNode &op) { return add(dataThread, op); }
@@ -95,14 +95,14 @@ private:
   }
   int32_t newEvent() { return schedule.numEvents++; }
   int32_t channelSemaphore(ChannelType type, int32_t sender, int32_t receiver, int32_t ordinal);
-  int32_t proxy(const Channel &channel, int32_t id);
+  int32_t proxy(const PlanChannel &channel, int32_t id);
   void checkWaiters() const;
 
   const PlanNode &root;
-  Schedule schedule;
-  int32_t pieces = 1;                                        // of a chunk, for operations that several blocks share
-  std::vector<std::array<std::vector<Channel>, 2>> channels; // by rank and type
-  std::vector<std::vector<RemoteBuffer>> remoteBuffers;      // by rank
+  ForeignSchedule schedule;
+  int32_t pieces = 1;                                            // of a chunk, for operations that several blocks share
+  std::vector<std::array<std::vector<PlanChannel>, 2>> channels; // by rank and type
+  std::vector<std::vector<RemoteBuffer>> remoteBuffers;          // by rank
   std::map<std::tuple<ChannelType, int32_t, int32_t, int32_t>, int32_t> channelSemaphores;
   std::map<std::pair<int32_t, int32_t>, int32_t> rankSemaphores; // by rank and number
   std::map<std::pair<int32_t, int32_t>, int32_t> proxies;        // by rank and port channel
@@ -261,8 +261,8 @@ void PlanReader::countBarriers(const PlanNode &gpu) {
   }
 }
 
-PlanReader::Run PlanReader::run(const PlanNode &op, const PlanNode &buffer, bool isPackets) const {
-  Run result{{rank, Memory::Input, 0, isPackets}, 0};
+PlanReader::PlanRun PlanReader::run(const PlanNode &op, const PlanNode &buffer, bool isPackets) const {
+  PlanRun result{{rank, Memory::Input, 0, isPackets}, 0};
   if (buffer.find("switch_channel_id"))
     refuse(op, fmt::format("{} uses a switch channel, which Kolo has not", quote(text(op, "name"))));
   if (buffer.find("buffer_id")) {
@@ -301,7 +301,7 @@ void PlanReader::checkCount(const PlanNode &op, int32_t count, int32_t other) co
     refuse(op, fmt::format("{} moves {} chunks to a place for {}", quote(text(op, "name")), count, other));
 }
 
-const Channel &PlanReader::channelOf(const PlanNode &op, const PlanNode &id, ChannelType type) const {
+const PlanChannel &PlanReader::channelOf(const PlanNode &op, const PlanNode &id, ChannelType type) const {
   const std::vector<int32_t> &own = tables.channels[size_t(type)];
   if (own.empty())
     refuse(op, fmt::format("{} uses a channel, and its block has none of that type", quote(text(op, "name"))));
@@ -321,7 +321,7 @@ int32_t PlanReader::channelSemaphore(ChannelType type, int32_t sender, int32_t r
 }
 
 /// The proxy's thread for a port channel. It does what it is told in order.
-int32_t PlanReader::proxy(const Channel &channel, int32_t id) {
+int32_t PlanReader::proxy(const PlanChannel &channel, int32_t id) {
   auto [found, isNew] = proxies.try_emplace({rank, id}, int32_t(schedule.threads.size()));
   if (isNew)
     schedule.threads.push_back({rank, fmt::format("the proxy's port channel {} to rank {}", id, channel.peer), 0, {}});
@@ -362,7 +362,7 @@ void PlanReader::signalOrWait(const PlanNode &op, bool isSignal, bool isRelaxed)
   if (!type)
     refuse(op, fmt::format("{} on a switch channel", quote(text(op, "name"))));
   for (const PlanNode &id : list(op, "channel_ids")) {
-    const Channel &channel = channelOf(op, id, *type);
+    const PlanChannel &channel = channelOf(op, id, *type);
     int32_t sender = isSignal ? rank : channel.peer, receiver = isSignal ? channel.peer : rank;
     int32_t semaphore = channelSemaphore(*type, sender, receiver, channel.ordinal);
     if (isSignal && *type == ChannelType::Port) {
@@ -395,9 +395,9 @@ void PlanReader::putByPort(const PlanNode &op, bool isPackets, bool signals, boo
   if (ids.size() < to.size())
     refuse(op, fmt::format("{} has fewer channels than destinations", quote(text(op, "name"))));
   for (size_t each = 0; each < to.size(); ++each) {
-    Run source = run(op, from[each], isPackets), destination = run(op, to[each], isPackets);
+    PlanRun source = run(op, from[each], isPackets), destination = run(op, to[each], isPackets);
     checkCount(op, source.count, destination.count);
-    const Channel &channel = channelOf(op, ids[each], ChannelType::Port);
+    const PlanChannel &channel = channelOf(op, ids[each], ChannelType::Port);
     int32_t told = newEvent(), done = newEvent();
     control(op).raises = {told};
     int32_t thread = proxy(channel, tables.channels[1][size_t(ids[each].number)]);
@@ -423,7 +423,7 @@ void PlanReader::flush(const PlanNode &op) {
     schedule.notes.push_back(
         fmt::format("line {}: a flush without 'dst_buff' waits for nothing in MSCCL++ 0.9", op.line));
   for (const PlanNode &id : ids.first(std::min(numFlushed, ids.size()))) {
-    const Channel &channel = channelOf(op, id, ChannelType::Port);
+    const PlanChannel &channel = channelOf(op, id, ChannelType::Port);
     auto last = lastOfProxy.find(proxy(channel, tables.channels[1][size_t(id.number)]));
     if (last != lastOfProxy.end())
       control(op).waits = {last->second};
@@ -435,7 +435,7 @@ void PlanReader::put(const PlanNode &op, bool isPackets, bool readsPackets) {
   if (!readsPackets && from.size() < to.size())
     refuse(op, fmt::format("{} has fewer sources than destinations", quote(text(op, "name"))));
   for (size_t each = 0; each < to.size(); ++each) {
-    Run source = run(op, from[readsPackets ? 0 : each], readsPackets), destination = run(op, to[each], isPackets);
+    PlanRun source = run(op, from[readsPackets ? 0 : each], readsPackets), destination = run(op, to[each], isPackets);
     checkCount(op, source.count, destination.count);
     Action &action = data(op);
     action.count = source.count;
@@ -447,7 +447,7 @@ void PlanReader::put(const PlanNode &op, bool isPackets, bool readsPackets) {
 void PlanReader::get(const PlanNode &op) {
   std::span<const PlanNode> from = buffers(op, "src_buff", 1), to = buffers(op, "dst_buff", from.size());
   for (size_t each = 0; each < from.size(); ++each) {
-    Run source = run(op, from[each], false), destination = run(op, to[each], false);
+    PlanRun source = run(op, from[each], false), destination = run(op, to[each], false);
     checkCount(op, source.count, destination.count);
     // handleGet adds the source's offset to the destination, and the other way round.
     std::swap(source.place.chunk, destination.place.chunk);
@@ -462,8 +462,8 @@ void PlanReader::get(const PlanNode &op) {
 }
 
 void PlanReader::copy(const PlanNode &op, bool readsPackets, bool writesPackets) {
-  Run source = run(op, buffers(op, "src_buff", 1)[0], readsPackets);
-  Run destination = run(op, buffers(op, "dst_buff", 1)[0], writesPackets);
+  PlanRun source = run(op, buffers(op, "src_buff", 1)[0], readsPackets);
+  PlanRun destination = run(op, buffers(op, "dst_buff", 1)[0], writesPackets);
   checkCount(op, source.count, destination.count);
   Action &action = data(op);
   action.count = source.count;
@@ -481,14 +481,14 @@ void PlanReader::reduce(const PlanNode &op, bool isPackets, bool isRemote, size_
   Action action;
   action.line = op.line;
   for (size_t each = 0; each < from.size(); ++each) {
-    Run source = run(op, from[each], isPackets && each > 0);
+    PlanRun source = run(op, from[each], isPackets && each > 0);
     if (each == 0)
       action.count = source.count;
     checkCount(op, action.count, source.count);
     action.sources.push_back(source.place);
   }
   for (size_t each = 0; each < (isRemote ? to.size() : 1 + numPacketOutputs); ++each) {
-    Run destination = run(op, to[each], isPackets && each > 0);
+    PlanRun destination = run(op, to[each], isPackets && each > 0);
     checkCount(op, action.count, destination.count);
     action.destinations.push_back(destination.place);
   }
@@ -577,7 +577,7 @@ void PlanReader::checkWaiters() const {
       }
 }
 
-Schedule PlanReader::read() {
+ForeignSchedule PlanReader::read() {
   readHead();
   findPieces();
   std::span<const PlanNode> gpus = list(root, "gpus");
@@ -605,7 +605,7 @@ Schedule PlanReader::read() {
   return std::move(schedule);
 }
 
-std::variant<Schedule, Refusal> readPlan(const SourceText &source, const std::string &path) {
+std::variant<ForeignSchedule, Refusal> readPlan(const ForeignText &source, const std::string &path) {
   auto parsed = readPlanText(source);
   if (auto *refusal = std::get_if<Refusal>(&parsed))
     return std::move(*refusal);

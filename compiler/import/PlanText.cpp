@@ -129,7 +129,7 @@ const PlanNode *PlanNode::find(const char *wanted) const {
   return found == elements.end() ? nullptr : &*found;
 }
 
-std::variant<PlanNode, Refusal> readPlanText(const SourceText &source) {
+std::variant<PlanNode, Refusal> readPlanText(const ForeignText &source) {
   const std::string &text = source.text();
   int32_t line = 1;
   Handler handler(line);

@@ -1,7 +1,7 @@
 // JSON with the lines of its objects. Private to the reader of plans.
 #pragma once
 
-#include "compiler/import/SourceText.h"
+#include "compiler/import/ForeignText.h"
 
 #include <cstdint>
 #include <string>
@@ -25,6 +25,6 @@ struct PlanNode {
 };
 
 /// Refuses what is no JSON, names that stand twice in one object, more than 32 levels, and more than 4 million values.
-std::variant<PlanNode, Refusal> readPlanText(const SourceText &source);
+std::variant<PlanNode, Refusal> readPlanText(const ForeignText &source);
 
 } // namespace kolo::foreign

@@ -9,6 +9,6 @@
 namespace kolo::foreign {
 
 /// By the end of the name: .xml is MSCCL's XML, .json an execution plan of MSCCL++.
-std::variant<Schedule, Refusal> readSchedule(const std::string &path);
+std::variant<ForeignSchedule, Refusal> readSchedule(const std::string &path);
 
 } // namespace kolo::foreign

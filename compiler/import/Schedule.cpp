@@ -6,7 +6,7 @@
 
 namespace kolo::foreign {
 
-ChunkPlace resolve(const Schedule &schedule, bool isInPlace, ChunkPlace place) {
+ChunkPlace resolve(const ForeignSchedule &schedule, bool isInPlace, ChunkPlace place) {
   if (!isInPlace || place.memory == Memory::Scratch)
     return place;
   int32_t own = place.rank * schedule.chunksPerBlock;
@@ -28,7 +28,7 @@ ChunkPlace resolve(const Schedule &schedule, bool isInPlace, ChunkPlace place) {
   return place;
 }
 
-std::string describe(const Schedule &schedule, const ChunkPlace &place) {
+std::string describe(const ForeignSchedule &schedule, const ChunkPlace &place) {
   static constexpr std::array names{"input", "output", "scratch memory"};
   std::string part;
   if (schedule.pieces > 1)

@@ -49,18 +49,18 @@ struct Thread {
 };
 
 /// Messages from one rank to another, in order. One thread sends, one receives.
-struct Connection {
+struct BlockConnection {
   int32_t sender = 0, receiver = 0, channel = 0;
 };
 
 /// A counter that keeps its value from one call to the next.
-struct Semaphore {
+struct PlanSemaphore {
   std::string name; // "memory channel 2 from rank 1"
   int32_t rank = 0; // that waits for it
   int32_t initial = 0;
 };
 
-struct Schedule {
+struct ForeignSchedule {
   std::string path, name;
   std::string interpreter; // "RCCL", "MSCCL++"
   Collective collective = Collective::AllReduce;
@@ -74,8 +74,8 @@ struct Schedule {
   int32_t line = 0;                   // of the head
   std::vector<int32_t> scratchChunks; // by rank
   std::vector<Thread> threads;
-  std::vector<Connection> connections;
-  std::vector<Semaphore> semaphores;
+  std::vector<BlockConnection> connections;
+  std::vector<PlanSemaphore> semaphores;
   int32_t numEvents = 0;          // each concerns one rank, and is raised once in a call
   std::vector<std::string> notes; // what the reader took for granted; one line each
 
@@ -99,10 +99,10 @@ struct Schedule {
 };
 
 /// One name for memory that input and output share in a call in place, as NCCL defines it.
-ChunkPlace resolve(const Schedule &schedule, bool isInPlace, ChunkPlace place);
+ChunkPlace resolve(const ForeignSchedule &schedule, bool isInPlace, ChunkPlace place);
 
 /// "chunk 3 of the output of rank 2", by the numbers of the file.
-std::string describe(const Schedule &schedule, const ChunkPlace &place);
+std::string describe(const ForeignSchedule &schedule, const ChunkPlace &place);
 
 /// Why a file is refused, at a line of it; 0: the file as a whole.
 struct Refusal {

@@ -16,16 +16,16 @@ namespace kolo::foreign {
 namespace {
 
 /// What one rank tells another: a signal and its wait.
-struct Message {
+struct SentMessage {
   int32_t sender, receiver;
   size_t signalStep, waitStep = 0; // of the two ranks
   bool isAwaited = false;
-  std::vector<Slice> slices = {}; // at the receiver, of a message with data
+  std::vector<SequenceSlice> slices = {}; // at the receiver, of a message with data
 };
 
 class Sequencer {
 public:
-  explicit Sequencer(const Schedule &schedule);
+  explicit Sequencer(const ForeignSchedule &schedule);
   Sequence run(std::span<const Taken> order);
 
 private:
@@ -33,19 +33,19 @@ private:
   void take(const Action &action, int32_t rank);
   void move(const Action &action);
   void end();
-  std::vector<Slice> gather(const Action &action);
+  std::vector<SequenceSlice> gather(const Action &action);
   void gatherInto(const ChunkPlace &destination, const Action &action);
-  void store(const std::vector<Slice> &values, const ChunkPlace &destination);
-  std::vector<Slice> receive(int32_t connection);
-  void send(int32_t connection, const std::vector<Slice> &values);
+  void store(const std::vector<SequenceSlice> &values, const ChunkPlace &destination);
+  std::vector<SequenceSlice> receive(int32_t connection);
+  void send(int32_t connection, const std::vector<SequenceSlice> &values);
   void signal(int32_t semaphore);
 
   // Memory. A place of several chunks is given chunk by chunk.
   ChunkPlace resolved(const ChunkPlace &place) const { return resolve(schedule, isInPlace, place); }
-  std::vector<Slice> slicesOf(const ChunkPlace &place, int32_t count) const;
-  std::vector<Slice> makeSlices(const ChunkPlace &place, const std::vector<Slice> &values);
-  Slice callerSlice(const ChunkPlace &place) const;
-  std::vector<Slice> makeRoom(int32_t rank, BufferName buffer, const std::vector<Slice> &values);
+  std::vector<SequenceSlice> slicesOf(const ChunkPlace &place, int32_t count) const;
+  std::vector<SequenceSlice> makeSlices(const ChunkPlace &place, const std::vector<SequenceSlice> &values);
+  SequenceSlice callerSlice(const ChunkPlace &place) const;
+  std::vector<SequenceSlice> makeRoom(int32_t rank, BufferName buffer, const std::vector<SequenceSlice> &values);
 
   // Steps.
   SequenceStep &add(StepKind kind) {
@@ -55,8 +55,9 @@ private:
     added.line = line;
     return added;
   }
-  void addMoves(StepKind kind, const std::vector<Slice> &from, const std::vector<Slice> &to, int32_t peer);
-  void flushBefore(const Slice &first, int32_t count);
+  void addMoves(StepKind kind, const std::vector<SequenceSlice> &from, const std::vector<SequenceSlice> &to,
+                int32_t peer);
+  void flushBefore(const SequenceSlice &first, int32_t count);
   void flush();
   void touch(int32_t owner);
   size_t announce(int32_t receiver);
@@ -64,18 +65,18 @@ private:
   void numberSemaphores();
   [[noreturn]] void refuse(const std::string &message) const { throw Refusal{line, message}; }
 
-  const Schedule &schedule;
+  const ForeignSchedule &schedule;
   const bool isInPlace;
   Sequence sequence;
   int32_t own = 0, line = 0;
-  std::vector<Message> messages;
+  std::vector<SentMessage> messages;
   std::vector<std::deque<size_t>> queues;              // by connection
   std::vector<std::deque<std::optional<size_t>>> told; // by semaphore; nothing: a signal inside of a rank
   std::map<ChunkPlace, size_t> packets;
-  std::map<ChunkPlace, Slice> scratch;                                 // what holds the value that was written last
-  std::map<std::pair<ChunkPlace, int32_t>, Slice> scratchRoom;         // for a chunk of this number
+  std::map<ChunkPlace, SequenceSlice> scratch;                         // what holds the value that was written last
+  std::map<std::pair<ChunkPlace, int32_t>, SequenceSlice> scratchRoom; // for a chunk of this number
   std::map<std::tuple<int32_t, BufferName, int32_t>, int32_t> numUsed; // blocks, by rank and number of the chunk
-  std::vector<std::set<Slice>> putSources;                             // that may still be read, by rank
+  std::vector<std::set<SequenceSlice>> putSources;                     // that may still be read, by rank
   std::vector<std::set<int32_t>> putPeers;                             // to whom puts may be on their way
   std::set<std::pair<int32_t, int32_t>> hasEntered;                    // (who waited, for whom)
   std::vector<std::vector<int32_t>> entriesOf;                         // ranks that wait for this one to enter
@@ -83,7 +84,7 @@ private:
 
 } // namespace
 
-Sequencer::Sequencer(const Schedule &schedule)
+Sequencer::Sequencer(const ForeignSchedule &schedule)
     : schedule(schedule), isInPlace(!schedule.runsOutOfPlace), queues(schedule.connections.size()),
       told(schedule.semaphores.size()), putSources(size_t(schedule.numRanks)), putPeers(size_t(schedule.numRanks)),
       entriesOf(size_t(schedule.numRanks)) {
@@ -94,15 +95,15 @@ Sequencer::Sequencer(const Schedule &schedule)
   line = schedule.line;
 }
 
-Slice Sequencer::callerSlice(const ChunkPlace &place) const {
+SequenceSlice Sequencer::callerSlice(const ChunkPlace &place) const {
   BufferName buffer = place.memory == Memory::Output ? BufferName::Output
                       : isInPlace                    ? BufferName::Work
                                                      : BufferName::Input;
   return {buffer, place.chunk / schedule.chunksPerBlock, place.chunk % schedule.chunksPerBlock};
 }
 
-std::vector<Slice> Sequencer::slicesOf(const ChunkPlace &place, int32_t count) const {
-  std::vector<Slice> slices;
+std::vector<SequenceSlice> Sequencer::slicesOf(const ChunkPlace &place, int32_t count) const {
+  std::vector<SequenceSlice> slices;
   for (int32_t chunk = 0; chunk < count; ++chunk) {
     ChunkPlace each = resolved({place.rank, place.memory, place.chunk + chunk});
     if (each.memory != Memory::Scratch) {
@@ -118,12 +119,13 @@ std::vector<Slice> Sequencer::slicesOf(const ChunkPlace &place, int32_t count) c
 }
 
 /// Chunks of a buffer of which Kolo decides what lies where. A run stays one where it can.
-std::vector<Slice> Sequencer::makeRoom(int32_t rank, BufferName buffer, const std::vector<Slice> &values) {
+std::vector<SequenceSlice> Sequencer::makeRoom(int32_t rank, BufferName buffer,
+                                               const std::vector<SequenceSlice> &values) {
   int32_t block = 0;
-  for (const Slice &value : values)
+  for (const SequenceSlice &value : values)
     block = std::max(block, numUsed[{rank, buffer, value.chunk}]);
-  std::vector<Slice> room;
-  for (const Slice &value : values) {
+  std::vector<SequenceSlice> room;
+  for (const SequenceSlice &value : values) {
     room.push_back({buffer, block, value.chunk});
     numUsed[{rank, buffer, value.chunk}] = block + 1;
   }
@@ -133,8 +135,8 @@ std::vector<Slice> Sequencer::makeRoom(int32_t rank, BufferName buffer, const st
 }
 
 /// Where values go that are written to this place.
-std::vector<Slice> Sequencer::makeSlices(const ChunkPlace &place, const std::vector<Slice> &values) {
-  std::vector<Slice> slices;
+std::vector<SequenceSlice> Sequencer::makeSlices(const ChunkPlace &place, const std::vector<SequenceSlice> &values) {
+  std::vector<SequenceSlice> slices;
   for (size_t chunk = 0; chunk < values.size(); ++chunk) {
     ChunkPlace each = resolved({place.rank, place.memory, place.chunk + int32_t(chunk)});
     if (each.memory != Memory::Scratch) {
@@ -161,7 +163,7 @@ void Sequencer::flush() {
   putPeers[size_t(own)].clear();
 }
 
-void Sequencer::flushBefore(const Slice &first, int32_t count) {
+void Sequencer::flushBefore(const SequenceSlice &first, int32_t count) {
   for (int32_t chunk = 0; chunk < count; ++chunk)
     if (putSources[size_t(own)].contains({first.buffer, first.block, first.chunk + chunk}))
       return flush();
@@ -178,11 +180,12 @@ void Sequencer::touch(int32_t owner) {
 }
 
 /// Runs of chunks that follow each other at both ends. With a peer, a put goes there, and other moves read from there.
-void Sequencer::addMoves(StepKind kind, const std::vector<Slice> &from, const std::vector<Slice> &to, int32_t peer) {
+void Sequencer::addMoves(StepKind kind, const std::vector<SequenceSlice> &from, const std::vector<SequenceSlice> &to,
+                         int32_t peer) {
   if (peer >= 0)
     touch(peer);
-  auto follows = [](const Slice &slice, const Slice &before) {
-    return slice == Slice{before.buffer, before.block, before.chunk + 1};
+  auto follows = [](const SequenceSlice &slice, const SequenceSlice &before) {
+    return slice == SequenceSlice{before.buffer, before.block, before.chunk + 1};
   };
   for (size_t first = 0, next = 0; first < from.size(); first = next) {
     for (next = first + 1;
@@ -211,23 +214,23 @@ size_t Sequencer::announce(int32_t receiver) {
 }
 
 void Sequencer::await(size_t number) {
-  Message &message = messages[number];
+  SentMessage &message = messages[number];
   if (std::exchange(message.isAwaited, true))
     return;
   message.waitStep = sequence.ranks[size_t(own)].size();
   add(StepKind::Wait).peer = message.sender;
 }
 
-std::vector<Slice> Sequencer::receive(int32_t connection) {
+std::vector<SequenceSlice> Sequencer::receive(int32_t connection) {
   size_t message = queues[size_t(connection)].front();
   queues[size_t(connection)].pop_front();
   await(message);
   return messages[message].slices;
 }
 
-void Sequencer::send(int32_t connection, const std::vector<Slice> &values) {
+void Sequencer::send(int32_t connection, const std::vector<SequenceSlice> &values) {
   int32_t receiver = schedule.connections[size_t(connection)].receiver;
-  std::vector<Slice> arrived = makeRoom(receiver, BufferName::Arrived, values);
+  std::vector<SequenceSlice> arrived = makeRoom(receiver, BufferName::Arrived, values);
   addMoves(StepKind::Put, values, arrived, receiver);
   size_t message = announce(receiver);
   messages[message].slices = std::move(arrived);
@@ -238,13 +241,14 @@ void Sequencer::send(int32_t connection, const std::vector<Slice> &values) {
 void Sequencer::gatherInto(const ChunkPlace &destination, const Action &action) {
   auto isDestination = [&](const ChunkPlace &source) { return resolved(source) == resolved(destination); };
   bool isOneOfThem = std::ranges::any_of(action.sources, isDestination);
-  std::vector<Slice> values = slicesOf(action.sources[0], action.count);
-  std::vector<Slice> gathered = makeSlices(destination, isOneOfThem ? slicesOf(destination, action.count) : values);
+  std::vector<SequenceSlice> values = slicesOf(action.sources[0], action.count);
+  std::vector<SequenceSlice> gathered =
+      makeSlices(destination, isOneOfThem ? slicesOf(destination, action.count) : values);
   bool isFirst = !isOneOfThem;
   for (const ChunkPlace &source : action.sources) {
     if (isOneOfThem && isDestination(source))
       continue;
-    std::vector<Slice> from = slicesOf(source, action.count);
+    std::vector<SequenceSlice> from = slicesOf(source, action.count);
     for (size_t chunk = 0; chunk < from.size(); ++chunk)
       if (from[chunk].chunk != gathered[chunk].chunk)
         refuse(
@@ -254,7 +258,7 @@ void Sequencer::gatherInto(const ChunkPlace &destination, const Action &action) 
   }
 }
 
-std::vector<Slice> Sequencer::gather(const Action &action) {
+std::vector<SequenceSlice> Sequencer::gather(const Action &action) {
   bool isLocal = action.sources.size() == 1 && action.sources[0].rank == own;
   if (isLocal)
     return slicesOf(action.sources[0], action.count);
@@ -264,15 +268,15 @@ std::vector<Slice> Sequencer::gather(const Action &action) {
   return slicesOf(action.destinations[0], action.count);
 }
 
-void Sequencer::store(const std::vector<Slice> &values, const ChunkPlace &destination) {
-  std::vector<Slice> slices = makeSlices(destination, values);
+void Sequencer::store(const std::vector<SequenceSlice> &values, const ChunkPlace &destination) {
+  std::vector<SequenceSlice> slices = makeSlices(destination, values);
   if (destination.rank == own)
     return addMoves(StepKind::Copy, values, slices, -1);
   addMoves(StepKind::Put, values, slices, destination.rank);
 }
 
 void Sequencer::move(const Action &action) {
-  std::vector<Slice> values;
+  std::vector<SequenceSlice> values;
   if (action.receives >= 0) {
     values = receive(action.receives);
     bool isCombinedThere = action.destinations.size() == 1 && action.sources.size() == 1 && action.sends < 0 &&
@@ -374,7 +378,7 @@ void Sequencer::end() {
 void Sequencer::numberSemaphores() {
   std::map<std::pair<int32_t, int32_t>, std::vector<size_t>> lastWaits; // by pair: of each semaphore
   sequence.numSemaphores = 1;
-  for (const Message &message : messages) {
+  for (const SentMessage &message : messages) {
     std::vector<size_t> &waits = lastWaits[{message.sender, message.receiver}];
     auto fits = std::ranges::find_if(waits, [&](size_t last) { return last < message.waitStep; });
     if (fits == waits.end())
@@ -413,7 +417,7 @@ Sequence Sequencer::run(std::span<const Taken> order) {
   return std::move(sequence);
 }
 
-std::variant<Sequence, Refusal> makeSequence(const Schedule &schedule, std::span<const Taken> order) {
+std::variant<Sequence, Refusal> makeSequence(const ForeignSchedule &schedule, std::span<const Taken> order) {
   try {
     return Sequencer(schedule).run(order);
   } catch (Refusal &refusal) {

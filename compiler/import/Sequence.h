@@ -21,10 +21,10 @@ enum class BufferName : uint8_t { Input, Output, Scratch, Arrived, Work };
 inline constexpr size_t numBuffers = 5;
 
 /// Consecutive chunks of one block.
-struct Slice {
+struct SequenceSlice {
   BufferName buffer = BufferName::Input;
   int32_t block = 0, chunk = 0;
-  auto operator<=>(const Slice &) const = default;
+  auto operator<=>(const SequenceSlice &) const = default;
 };
 
 enum class StepKind : uint8_t { Copy, Reduce, Put, Signal, Wait, Flush, Divide };
@@ -32,9 +32,9 @@ enum class StepKind : uint8_t { Copy, Reduce, Put, Signal, Wait, Flush, Divide }
 struct SequenceStep {
   StepKind kind = StepKind::Flush;
   int32_t line = 0;
-  Slice source, destination; // of a move; of Divide the destination
-  int32_t count = 0;         // chunks
-  int32_t peer = -1;         // of Put, Signal and Wait; of a move that reads another rank's memory; else -1
+  SequenceSlice source, destination; // of a move; of Divide the destination
+  int32_t count = 0;                 // chunks
+  int32_t peer = -1;                 // of Put, Signal and Wait; of a move that reads another rank's memory; else -1
   int32_t semaphore = 0;
   bool isEntry = false; // a credit: the peer has entered the call
 };
@@ -48,6 +48,6 @@ struct Sequence {
 
 /// `order` is that of Judgement. Refuses schedules that move what nobody wrote, and that combine chunks with different
 /// numbers: neither can be part of a result.
-std::variant<Sequence, Refusal> makeSequence(const Schedule &schedule, std::span<const Taken> order);
+std::variant<Sequence, Refusal> makeSequence(const ForeignSchedule &schedule, std::span<const Taken> order);
 
 } // namespace kolo::foreign

@@ -8,7 +8,7 @@ namespace {
 
 class SlotRun {
 public:
-  SlotRun(const Schedule &schedule, int32_t slots)
+  SlotRun(const ForeignSchedule &schedule, int32_t slots)
       : schedule(schedule), slots(slots), next(schedule.threads.size()), chunk(schedule.threads.size()),
         held(schedule.connections.size()), isRaised(size_t(schedule.numEvents)) {}
   std::optional<Stuck> run();
@@ -17,7 +17,7 @@ private:
   bool advance(size_t thread);
   Stuck describe(size_t thread) const;
 
-  const Schedule &schedule;
+  const ForeignSchedule &schedule;
   const int32_t slots;
   std::vector<size_t> next;
   std::vector<int32_t> chunk; // of the next action, by thread
@@ -77,6 +77,8 @@ std::optional<Stuck> SlotRun::run() {
   return std::nullopt;
 }
 
-std::optional<Stuck> findStuck(const Schedule &schedule, int32_t slots) { return SlotRun(schedule, slots).run(); }
+std::optional<Stuck> findStuck(const ForeignSchedule &schedule, int32_t slots) {
+  return SlotRun(schedule, slots).run();
+}
 
 } // namespace kolo::foreign

@@ -16,6 +16,6 @@ struct Stuck {
 /// Runs the messages of one call, which the interpreter makes of steps by `chunksPerMessage`. A send waits while
 /// its connection holds `slots` messages. Whatever the timing, all threads come equally far. Semaphores and packets do
 /// not limit anyone here.
-std::optional<Stuck> findStuck(const Schedule &schedule, int32_t slots);
+std::optional<Stuck> findStuck(const ForeignSchedule &schedule, int32_t slots);
 
 } // namespace kolo::foreign

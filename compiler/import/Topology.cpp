@@ -18,7 +18,7 @@ namespace kolo::foreign {
 namespace {
 
 /// Something with a PCI address.
-struct Unit {
+struct TopologyUnit {
   std::string bus; // "0000:c1:00.0", as the file has it
   int32_t line = 0, number = 0, numa = 0;
   double pcie = 0;               // GB/s of its slot; 0: not known
@@ -40,7 +40,7 @@ using Json = nlohmann::ordered_json;
 
 class MachineMaker {
 public:
-  MachineMaker(const SourceText &source, std::string name) : source(source), name(std::move(name)) {}
+  MachineMaker(const ForeignText &source, std::string name) : source(source), name(std::move(name)) {}
   ImportedMachine make();
 
 private:
@@ -52,7 +52,7 @@ private:
   }
   void readSystem(pugi::xml_node system);
   void readPci(pugi::xml_node pci, int32_t numa, std::vector<std::string> path);
-  void readDevice(pugi::xml_node gpu, const Unit &slot);
+  void readDevice(pugi::xml_node gpu, const TopologyUnit &slot);
   void readTopology(pugi::xml_node topology);
   void readObject(pugi::xml_node object, int32_t numa, std::vector<std::string> path);
   double linkRate(pugi::xml_node gpu, const std::string &kind) const;
@@ -61,16 +61,16 @@ private:
   void addPciLinks();
   void addNics();
   bool areConnected() const;
-  size_t nearestDevice(const Unit &nic) const;
+  size_t nearestDevice(const TopologyUnit &nic) const;
   std::string deviceName(size_t device) const { return fmt::format("GPU {}", device); }
   std::string classFor(const std::string &kind, double rate, const std::string &where);
   void addLink(const std::string &from, const std::string &to, const std::string &linkClass, int32_t count);
   std::string text() const;
 
-  const SourceText &source;
+  const ForeignText &source;
   std::string name;
   ImportedMachine result;
-  std::vector<Unit> devices, nics;
+  std::vector<TopologyUnit> devices, nics;
   std::vector<OwnLinks> links;
   bool isOfAmd = false;
   Json linkList = Json::array(), classList = Json::array(), nicList = Json::array(), switchList = Json::array();
@@ -122,8 +122,8 @@ double MachineMaker::linkRate(pugi::xml_node gpu, const std::string &kind) const
                           quote(gpu.attribute("sm").value()), kind));
 }
 
-void MachineMaker::readDevice(pugi::xml_node gpu, const Unit &slot) {
-  Unit device = slot;
+void MachineMaker::readDevice(pugi::xml_node gpu, const TopologyUnit &slot) {
+  TopologyUnit device = slot;
   device.line = lineOf(gpu);
   device.number = int32_t(parseInteger(gpu.attribute("dev").value()).value_or(int64_t(devices.size())));
   isOfAmd |= bool(gpu.attribute("gcn"));
@@ -140,7 +140,7 @@ void MachineMaker::readDevice(pugi::xml_node gpu, const Unit &slot) {
 }
 
 void MachineMaker::readPci(pugi::xml_node pci, int32_t numa, std::vector<std::string> path) {
-  Unit slot;
+  TopologyUnit slot;
   slot.bus = lower(pci.attribute("busid").value());
   slot.numa = numa;
   slot.line = lineOf(pci);
@@ -157,7 +157,7 @@ void MachineMaker::readPci(pugi::xml_node pci, int32_t numa, std::vector<std::st
       readDevice(child, slot);
     else if (kind == "nic")
       for (pugi::xml_node net : child.children("net")) {
-        Unit nic = slot;
+        TopologyUnit nic = slot;
         nic.line = lineOf(net);
         nic.name = net.attribute("name").value();
         nic.wire = double(parseInteger(net.attribute("speed").value()).value_or(0)) / 8000;
@@ -191,7 +191,7 @@ void MachineMaker::readObject(pugi::xml_node object, int32_t numa, std::vector<s
   if (type == "Bridge")
     path.push_back(lower(object.attribute("pci_busid").value()));
   if (type == "PCIDev") {
-    Unit unit;
+    TopologyUnit unit;
     unit.bus = lower(object.attribute("pci_busid").value());
     unit.numa = numa;
     unit.line = lineOf(object);
@@ -235,7 +235,7 @@ void MachineMaker::sortDevices() {
   for (size_t each = 0; each < order.size(); ++each)
     order[each] = each;
   std::ranges::sort(order, {}, [&](size_t each) { return std::pair(devices[each].number, each); });
-  std::vector<Unit> sorted;
+  std::vector<TopologyUnit> sorted;
   for (size_t each = 0; each < order.size(); ++each) {
     places[order[each]] = each;
     sorted.push_back(devices[order[each]]);
@@ -332,7 +332,7 @@ void MachineMaker::addPciLinks() {
   if (areConnected())
     return;
   std::set<int32_t> nodes;
-  for (const Unit &device : devices)
+  for (const TopologyUnit &device : devices)
     nodes.insert(device.numa);
   for (int32_t node : nodes)
     switchList.push_back({{"name", fmt::format("NUMA{}", node)}});
@@ -356,8 +356,8 @@ void MachineMaker::addPciLinks() {
 }
 
 /// The device with the most bridges in common, then on the same NUMA node, then with the nearest bus number.
-size_t MachineMaker::nearestDevice(const Unit &nic) const {
-  auto distance = [&](const Unit &device) {
+size_t MachineMaker::nearestDevice(const TopologyUnit &nic) const {
+  auto distance = [&](const TopologyUnit &device) {
     auto common = std::ranges::mismatch(nic.path, device.path).in1 - nic.path.begin();
     return std::tuple(-common, device.numa != nic.numa, std::abs(busNumber(device.bus) - busNumber(nic.bus)),
                       device.number);
@@ -367,7 +367,7 @@ size_t MachineMaker::nearestDevice(const Unit &nic) const {
 
 void MachineMaker::addNics() {
   std::set<std::string> names;
-  for (const Unit &nic : nics) {
+  for (const TopologyUnit &nic : nics) {
     double wire = nic.wire;
     if (wire <= 0) {
       wire = 25;
@@ -440,7 +440,7 @@ ImportedMachine MachineMaker::make() {
   return std::move(result);
 }
 
-std::variant<ImportedMachine, Refusal> importMachine(const SourceText &source, const std::string &name) {
+std::variant<ImportedMachine, Refusal> importMachine(const ForeignText &source, const std::string &name) {
   try {
     return MachineMaker(source, name).make();
   } catch (Refusal &refusal) {

@@ -1,7 +1,7 @@
 // A machine file from a topology that NCCL, RCCL or hwloc has written. Used by `kolo machine --import`. No MLIR.
 #pragma once
 
-#include "compiler/import/SourceText.h"
+#include "compiler/import/ForeignText.h"
 
 #include <string>
 #include <variant>
@@ -17,6 +17,6 @@ struct ImportedMachine {
 
 /// <system> is NCCL's and RCCL's (NCCL_TOPO_DUMP_FILE), <topology> is hwloc's. Refuses other files, links to devices
 /// that are not there, devices whose link rates are not known, and nodes without devices.
-std::variant<ImportedMachine, Refusal> importMachine(const SourceText &source, const std::string &name);
+std::variant<ImportedMachine, Refusal> importMachine(const ForeignText &source, const std::string &name);
 
 } // namespace kolo::foreign

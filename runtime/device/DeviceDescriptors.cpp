@@ -18,7 +18,7 @@ namespace {
 constexpr int socketKind = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 /// What goes with a descriptor.
-struct Letter {
+struct SentDescriptor {
   uint64_t id;
   int32_t rank;
 };
@@ -34,7 +34,7 @@ struct Message {
   Message(const Message &) = delete;
   Message &operator=(const Message &) = delete;
 
-  Letter letter = {};
+  SentDescriptor letter = {};
   iovec part = {&letter, sizeof(letter)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr header = {};
@@ -66,7 +66,7 @@ DeviceDescriptors &DeviceDescriptors::operator=(DeviceDescriptors &&other) noexc
 }
 
 DeviceDescriptors::~DeviceDescriptors() {
-  for (const Kept &each : kept)
+  for (const KeptDescriptor &each : kept)
     close(each.fd);
   if (listener >= 0)
     close(listener);
@@ -112,7 +112,7 @@ Status DeviceDescriptors::leave(const DescriptorName &peer, int rank, uint64_t i
   control->cmsg_type = SCM_RIGHTS;
   control->cmsg_len = CMSG_LEN(sizeof(int));
   std::memcpy(CMSG_DATA(control), &fd, sizeof(fd));
-  return sendmsg(to.fd, &message.header, MSG_NOSIGNAL) == sizeof(Letter) ? Status() : failed("sendmsg");
+  return sendmsg(to.fd, &message.header, MSG_NOSIGNAL) == sizeof(SentDescriptor) ? Status() : failed("sendmsg");
 }
 
 /// All that peers have left. Whoever the kernel says has connected is the sender.
@@ -125,7 +125,7 @@ void DeviceDescriptors::accept() {
     socklen_t length = sizeof(sender);
     Message message;
     bool isWhole = getsockopt(from.fd, SOL_SOCKET, SO_PEERCRED, &sender, &length) == 0 &&
-                   recvmsg(from.fd, &message.header, MSG_CMSG_CLOEXEC) == sizeof(Letter);
+                   recvmsg(from.fd, &message.header, MSG_CMSG_CLOEXEC) == sizeof(SentDescriptor);
     const cmsghdr *control = CMSG_FIRSTHDR(&message.header);
     if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
       continue;
@@ -141,7 +141,7 @@ void DeviceDescriptors::accept() {
 Result<int> DeviceDescriptors::take(int rank, int pid, uint64_t id) {
   accept();
   int found = -1;
-  std::erase_if(kept, [&](const Kept &each) {
+  std::erase_if(kept, [&](const KeptDescriptor &each) {
     if (each.rank != rank || each.pid != pid)
       return false;
     if (each.id == id && found < 0)

@@ -38,11 +38,11 @@ private:
 
   int listener = -1;
   DescriptorName own = {};
-  struct Kept {
+  struct KeptDescriptor {
     int rank, pid, fd;
     uint64_t id;
   };
-  std::vector<Kept> kept; // that have arrived, and nobody has taken yet
+  std::vector<KeptDescriptor> kept; // that have arrived, and nobody has taken yet
 };
 
 } // namespace kolo::runtime

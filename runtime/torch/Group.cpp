@@ -71,12 +71,12 @@ private:
 };
 
 /// What ranks tell each other before they join.
-struct JoinFacts {
+struct GroupFacts {
   uint64_t plugins = 0, host = 0;
 };
 
-Status comparePlugins(StoreExchange &exchange, std::vector<JoinFacts> &all) {
-  JoinFacts own{door().identity()};
+Status comparePlugins(StoreExchange &exchange, std::vector<GroupFacts> &all) {
+  GroupFacts own{door().identity()};
   if (runtime::Result<uint64_t> host = runtime::hostNumber(); host.isOk())
     own.host = *host; // else Communicator::create says why
   if (Status status = exchange(&own, sizeof(own), all.data()); !status.isOk())
@@ -124,11 +124,11 @@ const char *whyNotMoved(const at::Tensor &tensor) {
 c10::intrusive_ptr<Base> Group::create(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
                                        std::chrono::milliseconds timeout, c10::intrusive_ptr<Base> gloo) {
   StoreExchange exchange(store, rank, size, timeout);
-  std::vector<JoinFacts> facts(static_cast<size_t>(size));
+  std::vector<GroupFacts> facts(static_cast<size_t>(size));
   if (Status status = comparePlugins(exchange, facts); !status.isOk())
     throw failure(status);
   const bool areOnOneHost =
-      std::all_of(facts.begin(), facts.end(), [&](const JoinFacts &each) { return each.host == facts.front().host; });
+      std::all_of(facts.begin(), facts.end(), [&](const GroupFacts &each) { return each.host == facts.front().host; });
   runtime::CommunicatorOptions options;
   options.timeoutMs = static_cast<int>(std::clamp<int64_t>(timeout.count(), 1, std::numeric_limits<int>::max()));
   runtime::Result<Communicator> joined = Communicator::create(rank, size, std::ref(exchange), options);

@@ -29,38 +29,28 @@ static std::string place(const std::string &path, int32_t line) {
   throw ToolError(ExitCode::Refused, fmt::format("{}: error: {}", place(path, refusal.line), refusal.message));
 }
 
-foreign::Schedule readForeign(const std::string &path) {
+foreign::ForeignSchedule readForeign(const std::string &path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored))
     throw ToolError(ExitCode::Usage, "there is no file " + path);
   auto read = foreign::readSchedule(path);
   if (auto *refusal = std::get_if<foreign::Refusal>(&read))
     refuse(path, *refusal);
-  return std::get<foreign::Schedule>(std::move(read));
+  return std::get<foreign::ForeignSchedule>(std::move(read));
 }
 
-dsl::Collective collectiveOf(const foreign::Schedule &schedule) {
-  switch (schedule.collective) {
-  case foreign::Collective::AllGather:
-    return dsl::AllGather;
-  case foreign::Collective::AllReduce:
-    return dsl::AllReduce;
-  case foreign::Collective::AllToAll:
-    return dsl::AllToAll;
-  case foreign::Collective::ReduceScatter:
-    return dsl::ReduceScatter;
-  }
-  llvm_unreachable("every collective is handled");
+dsl::Collective collectiveOf(const foreign::ForeignSchedule &schedule) {
+  return {dsl::CollectiveKind(foreign::kindOf(schedule.collective))}; // Kinds.cpp: their numbers are the same
 }
 
-foreign::Judgement judgeForeign(const foreign::Schedule &schedule) {
+foreign::Judgement judgeForeign(const foreign::ForeignSchedule &schedule) {
   auto judged = foreign::judge(schedule);
   if (auto *refusal = std::get_if<foreign::Refusal>(&judged))
     refuse(schedule.path, *refusal);
   return std::get<foreign::Judgement>(std::move(judged));
 }
 
-std::string describe(const foreign::Schedule &schedule, const foreign::Finding &finding) {
+std::string describe(const foreign::ForeignSchedule &schedule, const foreign::Finding &finding) {
   bool isOneOfTwo = schedule.runsInPlace && schedule.runsOutOfPlace;
   std::string text =
       fmt::format("{}: error: {} {}: {}{}", place(schedule.path, finding.line), foreign::shortName(finding.property),
@@ -75,12 +65,12 @@ std::string rewriteMscclXml(const std::string &path) {
   if (path.ends_with(".json"))
     throw ToolError(ExitCode::Usage, "--format: " + path + " is no XML of MSCCL");
   (void)readForeign(path); // what is wrong with it
-  auto file = foreign::readMscclFile(std::get<foreign::SourceText>(foreign::SourceText::read(path)));
+  auto file = foreign::readMscclFile(std::get<foreign::ForeignText>(foreign::ForeignText::read(path)));
   return foreign::writeMscclFile(std::get<foreign::MscclFile>(file));
 }
 
 mlir::OwningOpRef<mlir::ModuleOp> importForeign(mlir::MLIRContext &context, const std::string &path) {
-  foreign::Schedule schedule = readForeign(path);
+  foreign::ForeignSchedule schedule = readForeign(path);
   foreign::Judgement judgement = judgeForeign(schedule);
   if (!judgement.findings.empty()) {
     std::string text;

@@ -19,15 +19,15 @@ bool isForeignFile(const std::string &path);
 
 /// Reads the file as its interpreter does. Throws ToolError: Usage where there is no such file, Refused with the line
 /// where it cannot be imported.
-foreign::Schedule readForeign(const std::string &path);
+foreign::ForeignSchedule readForeign(const std::string &path);
 
-dsl::Collective collectiveOf(const foreign::Schedule &schedule);
+dsl::Collective collectiveOf(const foreign::ForeignSchedule &schedule);
 
 /// What holds of it. Throws ToolError (Refused) where that takes too much memory.
-foreign::Judgement judgeForeign(const foreign::Schedule &schedule);
+foreign::Judgement judgeForeign(const foreign::ForeignSchedule &schedule);
 
 /// "FILE:LINE:1: error: V2 no data race: MESSAGE", and a note for the second place.
-std::string describe(const foreign::Schedule &schedule, const foreign::Finding &finding);
+std::string describe(const foreign::ForeignSchedule &schedule, const foreign::Finding &finding);
 
 /// A file of MSCCL, written again as RCCL's own reader takes it. Throws as readForeign does.
 std::string rewriteMscclXml(const std::string &path);

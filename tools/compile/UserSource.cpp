@@ -3,8 +3,8 @@
 #include "tools/compile/TemporaryFile.h"
 #include "tools/compile/UserCode.h"
 
+#include "dsl/Collectives.h"
 #include "kolo/runtime/Plugin.h"
-#include "kolo/runtime/PluginAbi.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Demangle/Demangle.h"
@@ -60,11 +60,9 @@ static std::vector<std::string> environmentWith(const std::string &temporaryFold
 
 /// Why the macro makes no sense to the compiler, where its second argument is no collective; else empty.
 static std::string findUnknownCollective(const std::string &source) {
-  const std::vector<llvm::StringRef> collectives = {
-#define KOLO_NAME(CONSTANT, ENUMERATOR, ...) #ENUMERATOR,
-      KOLO_FOR_EACH_COLLECTIVE(KOLO_NAME)
-#undef KOLO_NAME
-  };
+  llvm::SmallVector<llvm::StringRef> collectives;
+  for (const dsl::CollectiveTraits &each : dsl::collectiveTraits)
+    collectives.push_back(each.name);
   auto file = llvm::MemoryBuffer::getFile(source);
   llvm::StringRef text = file ? (*file)->getBuffer() : "";
   constexpr llvm::StringLiteral macro = "KOLO_COLLECTIVE(";

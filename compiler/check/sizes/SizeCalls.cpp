@@ -345,16 +345,16 @@ bool SizeRun::checkBits() {
       if (meshDim == setting.dim || isInGroup(meshDim))
         group[meshDim] = 0;
     for (auto [number, chunk] : llvm::enumerate(chunksOfCaller(*output, orbit))) {
-      Runs<Origin> origins;
+      Runs<ValueOrigin> origins;
       for (const Run<Cell> &run : *state.cells[size_t(orbit)][chunk.cell]) {
-        Origin origin = run.isPoint() ? withPlaces(run.value, run.begin).content.origin : run.value.content.origin;
+        ValueOrigin origin = run.isPoint() ? withPlaces(run.value, run.begin).content.origin : run.value.content.origin;
         if (isAlong) // as the chunk sees it, which all ranks of the orbit have
           origin.rank = origin.rank - (run.isPoint() ? run.begin : Affine::k());
         origins.push_back({run.begin, run.end, origin});
       }
       if (isAlong) {
         Flat first = flatten(origins.front().value);
-        for (const Run<Origin> &run : origins)
+        for (const Run<ValueOrigin> &run : origins)
           if (flatten(run.value) != first || run.value.rank.place != 0 || run.value.time.place != 0)
             return fail("ranks along the dimension hold results that were combined at different places");
         origins = {{0, 1, origins.front().value}};

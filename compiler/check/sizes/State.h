@@ -60,12 +60,12 @@ struct Contribution {
 };
 
 /// The step that combined a value last. Equal origins are equal bits.
-struct Origin {
+struct ValueOrigin {
   int64_t orbit = -1; // of the rank that combined; -1: the value is one rank's input, or origins are not followed
   Affine rank;        // its place
   Affine time;
   int64_t cell = 0; // of the chunk that it combined onto
-  template <typename Visitor> static void visit(Origin &value, Visitor &visitor) {
+  template <typename Visitor> static void visit(ValueOrigin &value, Visitor &visitor) {
     visitor.shape(value.orbit);
     visitor.number(value.rank, Kind::ModSize);
     visitor.number(value.time, Kind::Plain);
@@ -80,7 +80,7 @@ struct Content {
   std::vector<int64_t> chunk;              // the input chunk's indices but for that along the dimension that grows
   Affine place;                            // that index, or 0
   std::vector<Contribution> contributions; // by orbit
-  Origin origin;
+  ValueOrigin origin;
   template <typename Visitor> static void visit(Content &value, Visitor &visitor, bool isPlaceModSize) {
     visitor.shape(value.call);
     visitor.shape(value.isDivided);
@@ -94,7 +94,7 @@ struct Content {
       visitor.number(each.first, Kind::ModSize);
       visitor.number(each.number, Kind::Plain);
     }
-    Origin::visit(value.origin, visitor);
+    ValueOrigin::visit(value.origin, visitor);
   }
 };
 

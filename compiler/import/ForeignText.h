@@ -14,11 +14,11 @@ namespace kolo::foreign {
 /// RCCL reads 4,096 elements of XML per rank, so no schedule that is run comes near.
 inline constexpr size_t mostBytes = size_t(64) << 20;
 
-class SourceText {
+class ForeignText {
 public:
   /// Refuses what cannot be read and what has more than `mostBytes`.
-  static std::variant<SourceText, Refusal> read(const std::string &path);
-  explicit SourceText(std::string text);
+  static std::variant<ForeignText, Refusal> read(const std::string &path);
+  explicit ForeignText(std::string text);
 
   const std::string &text() const { return characters; }
   /// Counted from 1.

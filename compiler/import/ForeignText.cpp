@@ -1,4 +1,4 @@
-#include "compiler/import/SourceText.h"
+#include "compiler/import/ForeignText.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 
 namespace kolo::foreign {
 
-std::variant<SourceText, Refusal> SourceText::read(const std::string &path) {
+std::variant<ForeignText, Refusal> ForeignText::read(const std::string &path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
     return Refusal{0, fmt::format("cannot be opened: {}", std::generic_category().message(errno))};
@@ -24,15 +24,15 @@ std::variant<SourceText, Refusal> SourceText::read(const std::string &path) {
   }
   if (file.bad())
     return Refusal{0, "cannot be read"};
-  return SourceText(std::move(text));
+  return ForeignText(std::move(text));
 }
 
-SourceText::SourceText(std::string text) : characters(std::move(text)) {
+ForeignText::ForeignText(std::string text) : characters(std::move(text)) {
   for (size_t at = characters.find('\n'); at != std::string::npos; at = characters.find('\n', at + 1))
     lineEnds.push_back(at);
 }
 
-int32_t SourceText::lineOf(size_t offset) const {
+int32_t ForeignText::lineOf(size_t offset) const {
   return 1 + int32_t(std::ranges::lower_bound(lineEnds, offset) - lineEnds.begin());
 }
 
