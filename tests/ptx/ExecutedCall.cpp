@@ -101,12 +101,12 @@ void ExecutedCall::replaceText(const std::string &text) {
   auto made = std::make_unique<Module>(readModule(text));
   for (Device &device : devices)
     device.launch.module = made.get(), device.launch.kernel = &made->entry(device.kernel);
-  machine.reset();
+  executor.reset();
   module = std::move(made);
 }
 
-void ExecutedCall::makeMachine(int numCalls, size_t numAbsent) {
-  if (machine && machineCalls == numCalls && machineAbsent == numAbsent)
+void ExecutedCall::makeExecutor(int numCalls, size_t numAbsent) {
+  if (executor && executorCalls == numCalls && executorAbsent == numAbsent)
     return;
   std::vector<std::vector<Task>> queues;
   for (Device &device : devices) {
@@ -128,11 +128,11 @@ void ExecutedCall::makeMachine(int numCalls, size_t numAbsent) {
         queue.push_back({nullptr, forRanks(&ExecutedCall::checkCall, number)});
     }
   }
-  machine = std::make_unique<Machine>(queues);
-  machineCalls = numCalls, machineAbsent = numAbsent;
+  executor = std::make_unique<Executor>(queues);
+  executorCalls = numCalls, executorAbsent = numAbsent;
   for (const StandInMemory &memory : listMemory()) {
-    machine->memory().addRegion(memory.address, memory.sizeBytes, static_cast<const std::byte *>(memory.readable),
-                                isOfTables(memory));
+    executor->memory().addRegion(memory.address, memory.sizeBytes, static_cast<const std::byte *>(memory.readable),
+                                 isOfTables(memory));
   }
 }
 
@@ -142,7 +142,7 @@ bool ExecutedCall::isOfTables(const StandInMemory &memory) const {
 }
 
 ExecutedCall::Object ExecutedCall::objectOf(uint32_t line) const {
-  uint64_t address = machine->addressOf(line);
+  uint64_t address = executor->addressOf(line);
   if (address == 0)
     return Object::None;
   for (const StandInMemory &memory : listMemory())
@@ -201,7 +201,7 @@ void ExecutedCall::checkCall(Memory &memory, uint32_t host, size_t rank, size_t 
     problem = "rank " + std::to_string(rank) + " has other bits than on the host; ";
   if (!problem.empty())
     wrong += "call " + std::to_string(number) + ": " + problem;
-  if (number + 1 == size_t(machineCalls))
+  if (number + 1 == size_t(executorCalls))
     checkRest(memory, host, rank);
 }
 
@@ -218,10 +218,10 @@ void ExecutedCall::checkRest(const Memory &memory, uint32_t host, size_t rank) {
 }
 
 std::string ExecutedCall::run(const Style &style, int numCalls) {
-  makeMachine(numCalls, 0);
+  makeExecutor(numCalls, 0);
   wrong.clear();
   try {
-    machine->run(style);
+    executor->run(style);
   } catch (const Problem &problem) {
     wrong += problem.what();
   }
@@ -248,16 +248,16 @@ void ExecutedCall::checkFailure(Memory &memory, uint32_t host, const KoloDeviceI
 }
 
 std::string ExecutedCall::runWithout(const Style &style, size_t numAbsent) {
-  makeMachine(1, numAbsent);
+  makeExecutor(1, numAbsent);
   wrong.clear();
   try {
-    machine->run(style);
+    executor->run(style);
     for (size_t index = 0, place = 0; index < devices.size(); ++index) {
       if (devices[index].ranks.front() < numAbsent)
         continue;
       const KoloDeviceInvocation *invocation = devices[index].invocations;
       for (int lane = 0; lane < shape.lanes; ++lane)
-        checkFailure(machine->memory(), machine->watchingThread(place), *invocation, lane);
+        checkFailure(executor->memory(), executor->watchingThread(place), *invocation, lane);
       ++place;
     }
   } catch (const Problem &problem) {

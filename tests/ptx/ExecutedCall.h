@@ -2,7 +2,7 @@
 // and launches are its own.
 #pragma once
 
-#include "Machine.h"
+#include "Executor.h"
 
 #include "../gpu/Support.h"
 #include "../runtime/device/standin/Kernel.h"
@@ -37,8 +37,8 @@ public:
   /// Without the first so many ranks: "" when all others give up, and say so.
   std::string runWithout(const Style &style, size_t numAbsent);
 
-  Counts counts() const { return machine->counts(); }
-  bool isExecuted(uint32_t line) const { return machine->isExecuted(line); }
+  Counts counts() const { return executor->counts(); }
+  bool isExecuted(uint32_t line) const { return executor->isExecuted(line); }
   /// What a line has accessed last.
   enum class Object { None, Tables, Abort, Failures, Other };
   Object objectOf(uint32_t line) const;
@@ -58,7 +58,7 @@ private:
   void makeBuffers();
   bool isOfTables(const StandInMemory &memory) const;
   void record();
-  void makeMachine(int numCalls, size_t numAbsent);
+  void makeExecutor(int numCalls, size_t numAbsent);
   void write(Memory &memory, uint32_t host, const Buffer &buffer, const test::Bytes &content) const;
   test::Bytes read(Memory &memory, uint32_t host, const Buffer &buffer) const;
   void prepareCall(Memory &memory, uint32_t host, size_t rank, size_t number);
@@ -75,10 +75,10 @@ private:
   std::vector<Device> devices;
   std::string ownText;
   std::unique_ptr<Module> module;
-  std::unique_ptr<Machine> machine;
+  std::unique_ptr<Executor> executor;
   std::vector<std::vector<test::Bytes>> data, results; // by call and rank
-  int machineCalls = 0;
-  size_t machineAbsent = 0;
+  int executorCalls = 0;
+  size_t executorAbsent = 0;
   std::string wrong;
 };
 

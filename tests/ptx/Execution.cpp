@@ -4,8 +4,8 @@
 
 namespace kolo::ptx {
 
-Execution::Execution(Machine &onMachine, Machine::Warp &ofWarp, const Machine::Group &group)
-    : machine(onMachine), warp(ofWarp), module(*onMachine.devices[ofWarp.block->device].launch->module),
+Execution::Execution(Executor &onExecutor, Executor::Warp &ofWarp, const Executor::Group &group)
+    : executor(onExecutor), warp(ofWarp), module(*onExecutor.devices[ofWarp.block->device].launch->module),
       mask(group.mask), pc(group.pc), bases(group.bases) {
   registers = {warp.preds.get() + bases.preds, warp.narrow.get() + bases.narrow, warp.wide.get() + bases.wide,
                &warp.carry, &module.constants};
@@ -39,7 +39,7 @@ void Execution::put(uint32_t lanes, uint32_t place) {
 }
 
 Execution::Next Execution::execute(const Instruction &instruction, uint32_t active) {
-  machine.executedLines[instruction.line] = true;
+  executor.executedLines[instruction.line] = true;
   switch (instruction.op) {
   case Op::Branch:
     return branch(instruction, active);
@@ -64,8 +64,8 @@ Execution::Next Execution::execute(const Instruction &instruction, uint32_t acti
     access(instruction, active);
     return ++pc, Next::Instruction;
   case Op::Fence:
-    forLanes(active, [&](int lane) { machine.ownMemory->fence(threadOf(lane), instruction.access); });
-    machine.counted.fences += uint64_t(__builtin_popcount(active));
+    forLanes(active, [&](int lane) { executor.ownMemory->fence(threadOf(lane), instruction.access); });
+    executor.counted.fences += uint64_t(__builtin_popcount(active));
     return ++pc, Next::Instruction;
   case Op::ReadSpecial:
     readSpecial(instruction, active);
@@ -87,7 +87,7 @@ Execution::Next Execution::execute(const Instruction &instruction, uint32_t acti
   case Op::Nanosleep:
     put(mask, pc + 1);
     warp.runnable &= ~mask, warp.sleeping |= mask;
-    warp.wake = machine.now + machine.random.below(300 * uint32_t(machine.warps.size()));
+    warp.wake = executor.now + executor.random.below(300 * uint32_t(executor.warps.size()));
     return Next::Leave;
   case Op::Barrier:
   case Op::BarrierOr:
@@ -95,7 +95,7 @@ Execution::Next Execution::execute(const Instruction &instruction, uint32_t acti
   default:
     put(mask, pc);
     warp.runnable &= ~mask;
-    forLanes(mask, [&](int lane) { warp.waitsAt[size_t(lane)] = Machine::atWarp; });
+    forLanes(mask, [&](int lane) { warp.waitsAt[size_t(lane)] = Executor::atWarp; });
     return meetInWarp();
   }
 }
@@ -126,13 +126,13 @@ Execution::Next Execution::call(const Instruction &instruction) {
   const auto callee = uint32_t(instruction.immediate);
   const Function &function = module.functions[callee];
   const std::vector<uint32_t> &arguments = module.lists[instruction.list];
-  Machine::Bases inner;
+  Executor::Bases inner;
   forLanes(mask, [&](int lane) {
     auto i = size_t(lane);
     const Sizes &sizes = module.functions[warp.function[i]].sizes;
     inner = {bases.preds + sizes[size_t(Bank::Pred)], bases.narrow + sizes[size_t(Bank::Narrow)],
              bases.wide + sizes[size_t(Bank::Wide)]};
-    if (warp.depth[i] == Machine::mostFrames)
+    if (warp.depth[i] == Executor::mostFrames)
       throw Problem("line " + std::to_string(instruction.line) + ": too many calls within each other");
     warp.frames[warp.depth[i]++][i] = {pc + 1, arguments.back(), bases, warp.function[i]};
     warp.function[i] = callee, warp.bases[i] = inner, warp.pc[i] = function.first;
@@ -150,7 +150,7 @@ Execution::Next Execution::leaveFunction() {
       ending |= 1u << lane;
       return;
     }
-    const Machine::Frame &frame = warp.frames[--warp.depth[i]][i];
+    const Executor::Frame &frame = warp.frames[--warp.depth[i]][i];
     if (frame.result != nowhere)
       warp.wide[frame.bases.wide + frame.result][i] = registers.wide[module.functions[warp.function[i]].result][i];
     warp.function[i] = frame.function, warp.bases[i] = frame.bases, warp.pc[i] = frame.pc;
@@ -161,7 +161,7 @@ Execution::Next Execution::leaveFunction() {
 
 Execution::Next Execution::leaveKernel() {
   warp.runnable &= ~mask, warp.alive &= ~mask;
-  machine.devices[warp.block->device].numLeft -= uint32_t(__builtin_popcount(mask));
+  executor.devices[warp.block->device].numLeft -= uint32_t(__builtin_popcount(mask));
   return Next::Leave;
 }
 
@@ -171,12 +171,12 @@ Execution::Next Execution::barrier(const Instruction &instruction) {
   const uint32_t *counts = instruction.src[1].index == nowhere ? nullptr : registers.narrowOf(instruction.src[1]);
   put(mask, pc);
   warp.runnable &= ~mask;
-  std::array<bool, Machine::mostBarriers> isComplete{};
+  std::array<bool, Executor::mostBarriers> isComplete{};
   forLanes(mask, [&](int lane) {
     uint32_t number = numbers[lane], expected = counts ? counts[lane] : warp.block->numThreads;
-    if (number >= Machine::mostBarriers || expected % warpThreads != 0)
+    if (number >= Executor::mostBarriers || expected % warpThreads != 0)
       throw Problem("line " + std::to_string(instruction.line) + ": there is no such barrier");
-    Machine::Barrier &barrier = warp.block->barriers[number];
+    Executor::Barrier &barrier = warp.block->barriers[number];
     if (barrier.arrived != 0 && barrier.expected != expected)
       throw Problem("line " + std::to_string(instruction.line) + ": threads expect different numbers at a barrier");
     barrier.expected = expected;
@@ -192,9 +192,9 @@ Execution::Next Execution::barrier(const Instruction &instruction) {
 }
 
 void Execution::release(uint32_t number) {
-  Machine::Barrier &barrier = warp.block->barriers[number];
+  Executor::Barrier &barrier = warp.block->barriers[number];
   std::vector<uint32_t> threads;
-  for (Machine::Warp *other : warp.block->warps)
+  for (Executor::Warp *other : warp.block->warps)
     forLanes(other->alive & ~other->runnable, [&](int lane) {
       auto i = size_t(lane);
       if (other->waitsAt[i] != number + 1)
@@ -207,9 +207,9 @@ void Execution::release(uint32_t number) {
       other->waitsAt[i] = 0, ++other->pc[i], other->runnable |= 1u << lane;
       threads.push_back(other->firstThread + uint32_t(lane));
     });
-  machine.ownMemory->meet(threads);
+  executor.ownMemory->meet(threads);
   barrier = {};
-  ++machine.counted.barriers;
+  ++executor.counted.barriers;
 }
 
 /// Goes on with those of the waiting threads whose named others all wait, too: by a shuffle at the same place, or by
@@ -224,7 +224,7 @@ Execution::Next Execution::meetInWarp() {
     warp.waitsFor[size_t(lane)] = members[lane];
   });
   auto meets = [&](uint32_t lane, uint32_t group) {
-    if (warp.waitsAt[lane] != Machine::atWarp || warp.waitsFor[lane] != group)
+    if (warp.waitsAt[lane] != Executor::atWarp || warp.waitsFor[lane] != group)
       return false;
     return isShuffle ? warp.pc[lane] == pc && warp.bases[lane] == bases
                      : module.code[warp.pc[lane]].op == Op::WarpBarrier;
@@ -257,7 +257,7 @@ Execution::Next Execution::meetInWarp() {
 void Execution::warpBarrier(uint32_t members) {
   std::vector<uint32_t> threads;
   forLanes(members, [&](int lane) { threads.push_back(threadOf(lane)); });
-  machine.ownMemory->meet(threads);
+  executor.ownMemory->meet(threads);
 }
 
 /// shfl.idx: from the lane that the bits of `c` and the index choose.
@@ -278,7 +278,7 @@ void Execution::shuffle(const Instruction &instruction, uint32_t members) {
 }
 
 void Execution::readSpecial(const Instruction &instruction, uint32_t active) {
-  const Machine::Block &block = *warp.block;
+  const Executor::Block &block = *warp.block;
   uint32_t firstOfBlock = block.warps.front()->firstThread;
   forLanes(active, [&](int lane) {
     uint32_t value = instruction.special == Special::ThreadX       ? threadOf(lane) - firstOfBlock
@@ -301,7 +301,7 @@ void Execution::access(const Instruction &instruction, uint32_t active) {
     addresses[size_t(lane)] += isShared ? warp.block->sharedBase : 0;
   });
   if (!isShared && active != 0) {
-    machine.addresses[instruction.line] = addresses[size_t(__builtin_ctz(active))];
+    executor.addresses[instruction.line] = addresses[size_t(__builtin_ctz(active))];
     count(instruction, active, addresses);
   }
   const auto elementBytes = uint32_t(sizeOf(instruction.type)), sizeBytes = elementBytes * instruction.numElements;
@@ -316,10 +316,10 @@ void Execution::access(const Instruction &instruction, uint32_t active) {
         uint64_t value = registers.valueOf(instruction.elements[element], lane);
         std::memcpy(bytes.data() + size_t(element) * elementBytes, &value, elementBytes);
       }
-      machine.ownMemory->store(threadOf(lane), address, sizeBytes, instruction.access, instruction.line, bytes.data());
+      executor.ownMemory->store(threadOf(lane), address, sizeBytes, instruction.access, instruction.line, bytes.data());
       return;
     }
-    machine.ownMemory->load(threadOf(lane), address, sizeBytes, instruction.access, instruction.line, bytes.data());
+    executor.ownMemory->load(threadOf(lane), address, sizeBytes, instruction.access, instruction.line, bytes.data());
     for (uint32_t element = 0; element < instruction.numElements; ++element) {
       if (instruction.elements[element].index == nowhere)
         continue;
@@ -353,11 +353,11 @@ uint32_t Execution::accessLines(const Instruction &instruction, uint32_t active,
     };
     if (instruction.op == Op::Store) {
       forWords([&](uint64_t &word, const Operand &from, int lane) { word = registers.valueOf(from, lane); });
-      machine.ownMemory->storeLine(threads, addresses[first], instruction.access, instruction.line,
-                                   reinterpret_cast<const std::byte *>(words.data()));
+      executor.ownMemory->storeLine(threads, addresses[first], instruction.access, instruction.line,
+                                    reinterpret_cast<const std::byte *>(words.data()));
     } else {
-      machine.ownMemory->loadLine(threads, addresses[first], instruction.access, instruction.line,
-                                  reinterpret_cast<std::byte *>(words.data()));
+      executor.ownMemory->loadLine(threads, addresses[first], instruction.access, instruction.line,
+                                   reinterpret_cast<std::byte *>(words.data()));
       forWords([&](uint64_t &word, const Operand &to, int lane) {
         if (to.index != nowhere)
           registers.set(to, lane, word);
@@ -370,7 +370,7 @@ uint32_t Execution::accessLines(const Instruction &instruction, uint32_t active,
 /// Of global memory: sectors of 32 bytes that the instruction touches.
 void Execution::count(const Instruction &instruction, uint32_t active, const Row<uint64_t> &addresses) {
   constexpr uint64_t sectorBytes = 32;
-  Counts &counts = machine.counted;
+  Counts &counts = executor.counted;
   auto threads = uint64_t(__builtin_popcount(active));
   (instruction.op == Op::Store ? counts.stores : counts.loads) += threads;
   counts.bytes += threads * uint64_t(sizeOf(instruction.type)) * instruction.numElements;

@@ -2,13 +2,13 @@
 #pragma once
 
 #include "Compute.h"
-#include "Machine.h"
+#include "Executor.h"
 
 namespace kolo::ptx {
 
 class Execution {
 public:
-  Execution(Machine &onMachine, Machine::Warp &ofWarp, const Machine::Group &group);
+  Execution(Executor &onExecutor, Executor::Warp &ofWarp, const Executor::Group &group);
   /// At most so many instructions; gives how many.
   uint32_t run(uint32_t budget);
 
@@ -32,12 +32,12 @@ private:
   void put(uint32_t lanes, uint32_t place);
   uint32_t threadOf(int lane) const { return warp.firstThread + uint32_t(lane); }
 
-  Machine &machine;
-  Machine::Warp &warp;
+  Executor &executor;
+  Executor::Warp &warp;
   const Module &module;
   Registers registers;
   uint32_t mask, pc;
-  Machine::Bases bases;
+  Executor::Bases bases;
 };
 
 } // namespace kolo::ptx

@@ -61,17 +61,17 @@ Outcomes runLitmus(const std::vector<LitmusThread> &threads, const MemoryStyle &
     };
     queues.push_back({{&launches[device], nullptr}, {nullptr, look}});
   }
-  Machine machine(queues);
-  machine.memory().addRegion(base, memoryBytes, zeros.data(), false);
+  Executor executor(queues);
+  executor.memory().addRegion(base, memoryBytes, zeros.data(), false);
   Outcomes outcomes;
   for (uint64_t seed = 1; seed <= numSeeds; ++seed) {
-    machine.run({.seed = seed, .memory = style});
+    executor.run({.seed = seed, .memory = style});
     std::string outcome;
     for (uint64_t value : seen)
       outcome += std::to_string(value) + " ";
     outcome.back() = ';';
     for (uint64_t address : {base, base + 64})
-      outcome += " " + std::to_string(machine.memory().lastState(address));
+      outcome += " " + std::to_string(executor.memory().lastState(address));
     outcomes.insert(outcome);
   }
   return outcomes;

@@ -1,7 +1,7 @@
 // Small programs of a few threads, as PTX, and what they can see.
 #pragma once
 
-#include "Machine.h"
+#include "Executor.h"
 
 #include <map>
 #include <set>

@@ -21,7 +21,7 @@ constexpr size_t initial = 0; // of what may be seen: 0 is the content at the st
 
 } // namespace
 
-Memory::Memory(std::vector<Place> places) {
+Memory::Memory(std::vector<ThreadPlace> places) {
   threads.resize(places.size());
   for (size_t thread = 0; thread < places.size(); ++thread)
     threads[thread].place = places[thread];
@@ -97,14 +97,14 @@ uint64_t Memory::initialState(const Page &page, uint64_t address) const {
 }
 
 uint32_t Memory::distance(uint32_t a, uint32_t b) const {
-  const Place &first = threads[a].place, &second = threads[b].place;
+  const ThreadPlace &first = threads[a].place, &second = threads[b].place;
   return first.device != second.device ? 2 : first.block != second.block ? 1 : 0;
 }
 
 void Memory::reportRace(const Part &part, const char *what, uint32_t otherThread, uint32_t otherLine,
                         const char *other) const {
   auto name = [&](uint32_t thread) {
-    const Place &place = threads[thread].place;
+    const ThreadPlace &place = threads[thread].place;
     return "thread " + std::to_string(thread) + " (device " + std::to_string(place.device) + ", block " +
            std::to_string(place.block) + ")";
   };

@@ -35,7 +35,7 @@ private:
 };
 
 /// Where a thread is. Threads of the host are in a block and on a device of their own.
-struct Place {
+struct ThreadPlace {
   uint32_t block = 0, device = 0;
 };
 
@@ -61,7 +61,7 @@ using ClockPointer = std::shared_ptr<const Clock>;
 
 class Memory {
 public:
-  explicit Memory(std::vector<Place> places);
+  explicit Memory(std::vector<ThreadPlace> places);
 
   /// Memory whose content at the start is that of the host at this address, or zeros if it is null there. Its address
   /// is a multiple of 8. Constant memory is never written.
@@ -132,7 +132,7 @@ private:
     bool isConstant;
   };
   struct Thread {
-    Place place;
+    ThreadPlace place;
     uint32_t epoch = 1;
     ClockPointer clock, start;
     std::array<uint32_t, warpThreads> near{}; // epochs of threads of the same warp that it knows besides

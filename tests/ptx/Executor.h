@@ -36,11 +36,11 @@ struct Counts {
   uint64_t releases = 0, acquires = 0, fences = 0;
 };
 
-class Machine {
+class Executor {
 public:
   /// As many devices as there are queues. All launches of a device have the same grid; each device has one at least.
-  explicit Machine(const std::vector<std::vector<Task>> &queues);
-  ~Machine();
+  explicit Executor(const std::vector<std::vector<Task>> &queues);
+  ~Executor();
   Memory &memory() { return *ownMemory; }
 
   /// Works off all queues. Throws Problem.

@@ -36,8 +36,8 @@ Sizes deepestSizes(const Module &module, uint32_t number, std::vector<std::optio
 
 } // namespace
 
-Machine::Machine(const std::vector<std::vector<Task>> &ofQueues) : queues(ofQueues), devices(ofQueues.size()) {
-  std::vector<Place> places;
+Executor::Executor(const std::vector<std::vector<Task>> &ofQueues) : queues(ofQueues), devices(ofQueues.size()) {
+  std::vector<ThreadPlace> places;
   uint32_t numBlocks = 0;
   for (size_t number = 0; number < queues.size(); ++number) {
     Device &device = devices[number];
@@ -50,7 +50,7 @@ Machine::Machine(const std::vector<std::vector<Task>> &ofQueues) : queues(ofQueu
     prepare(device, *launch);
     for (auto &block : device.blocks) {
       block->device = uint32_t(number), block->sharedBase = sharedSpace + numBlocks * sharedOfBlock;
-      places.insert(places.end(), launch->numThreads, Place{numBlocks++, uint32_t(number)});
+      places.insert(places.end(), launch->numThreads, ThreadPlace{numBlocks++, uint32_t(number)});
     }
   }
   for (size_t number = 0; number < 2 * queues.size(); ++number) // of the host: see hostThread, watchingThread
@@ -73,10 +73,10 @@ Machine::Machine(const std::vector<std::vector<Task>> &ofQueues) : queues(ofQueu
       }
 }
 
-Machine::~Machine() = default;
+Executor::~Executor() = default;
 
 /// Blocks and warps, which all launches of the device use.
-void Machine::prepare(Device &device, const Launch &launch) {
+void Executor::prepare(Device &device, const Launch &launch) {
   Sizes sizes{};
   std::vector<std::optional<Sizes>> known(launch.module->functions.size());
   sizes = deepestSizes(*launch.module, uint32_t(launch.kernel - launch.module->functions.data()), known);
@@ -99,14 +99,14 @@ void Machine::prepare(Device &device, const Launch &launch) {
     }
 }
 
-std::vector<uint32_t> Machine::threadsOf(const Device &device) const {
+std::vector<uint32_t> Executor::threadsOf(const Device &device) const {
   std::vector<uint32_t> threads;
   for (uint32_t thread = 0; thread < device.numThreads; ++thread)
     threads.push_back(device.firstThread + thread);
   return threads;
 }
 
-void Machine::start(Device &device, const Launch &launch) {
+void Executor::start(Device &device, const Launch &launch) {
   device.launch = &launch, device.numLeft = device.numThreads;
   auto function = uint32_t(launch.kernel - launch.module->functions.data());
   for (auto &block : device.blocks)
@@ -122,7 +122,7 @@ void Machine::start(Device &device, const Launch &launch) {
 }
 
 /// What the host does comes between all that launches before it and after it do.
-void Machine::advance(size_t number) {
+void Executor::advance(size_t number) {
   Device &device = devices[number];
   std::vector<uint32_t> threads = threadsOf(device), host = {hostThread(number)};
   if (device.launch) {
@@ -142,7 +142,7 @@ void Machine::advance(size_t number) {
   }
 }
 
-void Machine::run(const Style &style) {
+void Executor::run(const Style &style) {
   MemoryStyle memoryStyle = style.memory;
   random = Random(style.seed);
   memoryStyle.seed = random.next();
@@ -171,7 +171,7 @@ void Machine::run(const Style &style) {
 }
 
 /// One that can go on; time passes where all of them sleep.
-Machine::Warp *Machine::pickWarp() {
+Executor::Warp *Executor::pickWarp() {
   auto number = uint32_t(warps.size()), first = random.below(number);
   while (true) {
     uint64_t soonest = UINT64_MAX;
@@ -192,7 +192,7 @@ Machine::Warp *Machine::pickWarp() {
   }
 }
 
-void Machine::runWarp(Warp &warp, uint32_t budget) {
+void Executor::runWarp(Warp &warp, uint32_t budget) {
   while (budget > 0 && warp.runnable) {
     uint32_t done = Execution(*this, warp, pickGroup(warp)).run(budget);
     budget -= done, now += done;
@@ -201,7 +201,7 @@ void Machine::runWarp(Warp &warp, uint32_t budget) {
 
 /// Threads at the same place. Mostly those that are furthest behind, so that threads which parted come together again;
 /// now and then others, or only a part of them, since nothing promises that they run together.
-Machine::Group Machine::pickGroup(Warp &warp) {
+Executor::Group Executor::pickGroup(Warp &warp) {
   uint32_t among = warp.together & warp.runnable ? warp.together & warp.runnable : warp.runnable;
   auto first = size_t(__builtin_ctz(among));
   size_t leader = first;
@@ -230,13 +230,13 @@ Machine::Group Machine::pickGroup(Warp &warp) {
   return group;
 }
 
-Counts Machine::counts() const {
+Counts Executor::counts() const {
   Counts counts = counted;
   for (const Warp *warp : warps)
     counts.longestThread = std::max(counts.longestThread, *std::ranges::max_element(warp->executed));
   return counts;
 }
 
-bool Machine::isExecuted(uint32_t line) const { return line < executedLines.size() && executedLines[line]; }
+bool Executor::isExecuted(uint32_t line) const { return line < executedLines.size() && executedLines[line]; }
 
 } // namespace kolo::ptx
