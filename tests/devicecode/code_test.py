@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+import amd_order
+
 KOLO, LLVM = os.environ["KOLO"], pathlib.Path(os.environ["LLVM_TOOLS"])
 CUDA, HIP = ("sm_80", "sm_90", "sm_100"), ("gfx90a", "gfx942")
 SKIPPED = 77
@@ -132,6 +134,7 @@ class Text(unittest.TestCase):
             with self.subTest(architecture=architecture):
                 text = run(LLVM / "llvm-objdump", "-d", compiled.image(architecture))
                 found = functions(text, r"<([\w.]+)>:$", r"^$")
+                self.check_amd_order(architecture, {name.removeprefix("kolo."): lines for name, lines in found.items()})
                 system = r"sc0 sc1" if architecture == "gfx942" else r"glc|slc|$"
                 store, load = rf"global_store_dwordx2 .*({system})", rf"global_load_dwordx2 .*({system})"
                 self.assertGreaterEqual(longest_run(found["kolo.send"], store, r"global_load"), 4)
@@ -235,6 +238,7 @@ class Text(unittest.TestCase):
         self.assertIsNone(re.search(r"_atomic_|_cmpswap|buffer_atomic", text), "no atomics, of floats least of all")
         found = functions(text, r"<([\w.]+)>:$", r"^$")
         named = {name.removeprefix("kolo."): lines for name, lines in found.items()}
+        self.check_amd_order(architecture, named)
         self.check_moves(compiled, named, r"global_load_dwordx4", r"global_store_", r"v_pk_add|v_add_f")
         if self.has_semaphores(compiled):
             self.check_order(architecture, found)
@@ -242,6 +246,12 @@ class Text(unittest.TestCase):
                          if image["architecture"] == architecture)["resources"][name]
         self.assertEqual(resources["spilledVectorRegisters"], 0)
         self.assertLessEqual(resources["vectorRegisters"], 256, "512 threads must fit")
+
+    def check_amd_order(self, architecture, found):
+        """The sequences of the memory model are there; and in a text where one is broken, that is seen."""
+        self.assertEqual(amd_order.problems(architecture, found), [])
+        for change, mutant in amd_order.mutants(architecture, found):
+            self.assertNotEqual(amd_order.problems(architecture, mutant), [], change)
 
     def check_order(self, architecture, found):
         """Every wave's stores are drained before the barrier; the flag is stored once the caches are written back."""

@@ -219,3 +219,26 @@ TEST(Races, AreReportedWhereNothingOrdersWeakAccesses) {
   EXPECT_THROW(runLitmus(apart({store(scoped("relaxed", "gpu"), "x", 1), load(relaxed, "x")}), style), Problem);
   EXPECT_THROW(runLitmus(apart(passing(relaxed, acquire)), style), Problem);
 }
+
+TEST(Directed, DelaysWhatOneLineStores) {
+  constexpr uint64_t address = 4096;
+  constexpr uint32_t line = 7;
+  Memory memory({{0, 0}, {1, 1}});
+  memory.addRegion(address, 8, nullptr, false);
+  auto seen = [&](uint32_t delayedLine) {
+    MemoryStyle style;
+    style.staleIn8 = 0, style.delayedLine = delayedLine, style.delay = 2;
+    memory.reset(style);
+    const Access access{Space::Global, Order::Relaxed, Scope::System, false};
+    uint64_t value = 1;
+    memory.store(0, address, 8, access, line, reinterpret_cast<const std::byte *>(&value));
+    std::string text;
+    for (int i = 0; i < 3; ++i) {
+      memory.load(1, address, 8, access, 0, reinterpret_cast<std::byte *>(&value));
+      text += std::to_string(value);
+    }
+    return text;
+  };
+  EXPECT_EQ(seen(0), "111");
+  EXPECT_EQ(seen(line), "011");
+}

@@ -48,17 +48,14 @@ public:
     return std::ranges::any_of(runs, [&](const Run &run) { return run.reached[line]; });
   }
   /// What is wrong with a text that differs in these lines; "": nothing.
-  std::string judge(const std::string &mutated, const std::set<uint32_t> &changed, uint32_t delayedLine = 0) {
+  std::string judge(const std::string &mutated, const std::set<uint32_t> &changed) {
     for (Run &run : runs) {
       if (std::ranges::none_of(changed, [&](uint32_t line) { return run.reached[line]; }))
         continue;
       run.call->replaceText(mutated);
-      for (uint64_t seed = 1; seed <= mostSeeds; ++seed) {
-        MemoryStyle memory;
-        memory.delayedLine = seed % 2 ? delayedLine : 0;
-        if (std::string why = execute(run, {.seed = seed, .memory = memory}); !why.empty())
+      for (uint64_t seed = 1; seed <= mostSeeds; ++seed)
+        if (std::string why = execute(run, {.seed = seed, .memory = {}}); !why.empty())
           return why;
-      }
     }
     return "";
   }
@@ -178,7 +175,7 @@ void judgeAll(const Shipped &shipped, uint64_t numSeeds) {
       ++tally.unreached;
       continue;
     }
-    std::string why = judge.judge(mutant.text, {mutant.line}, mutant.delayedLine);
+    std::string why = judge.judge(mutant.text, {mutant.line});
     if (!why.empty()) {
       ++tally.killed;
       continue;

@@ -50,11 +50,10 @@ public:
   const Lines lines;
 
 private:
-  void add(const std::string &kind, size_t line, const std::function<void(Lines &)> &change,
-           size_t delayed = SIZE_MAX) {
+  void add(const std::string &kind, size_t line, const std::function<void(Lines &)> &change) {
     Lines changed = lines;
     change(changed);
-    mutants.push_back({kind, uint32_t(line + 1), delayed == SIZE_MAX ? 0 : uint32_t(delayed + 1), joinLines(changed)});
+    mutants.push_back({kind, uint32_t(line + 1), joinLines(changed)});
   }
   void replace(const std::string &kind, size_t line, std::string_view part, std::string_view by) {
     if (auto changed = replaced(lines[line], part, by))
@@ -172,16 +171,6 @@ std::string withoutBarrier(const std::string &line) {
   if (has(line, "bar.warp.sync") || has(line, "bar.sync") || has(line, "barrier.sync"))
     return "";
   return std::regex_search(line, match, reduction) ? "mov.pred " + match[1].str() + ", " + match[2].str() + ";" : line;
-}
-
-std::vector<uint32_t> synchronisingLines(const std::string &text) {
-  std::vector<uint32_t> found;
-  for (uint32_t number = 0; const std::string &line : splitLines(text)) {
-    ++number;
-    if (isStrong(line) || has(line, ".volatile.") || has(line, "\tbar.") || has(line, "\tbarrier."))
-      found.push_back(number);
-  }
-  return found;
 }
 
 } // namespace kolo::ptx

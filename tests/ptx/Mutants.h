@@ -9,8 +9,7 @@ namespace kolo::ptx {
 
 struct Mutant {
   std::string kind;
-  uint32_t line = 0;        // that was changed, from 1 on
-  uint32_t delayedLine = 0; // the store whose effect must come late for this to show; 0: none
+  uint32_t line = 0; // that was changed, from 1 on
   std::string text;
 };
 
@@ -20,7 +19,5 @@ std::vector<Mutant> makeMutants(const std::string &text);
 std::vector<Mutant> makeNonCoherentMutants(const std::string &text);
 /// A line without the barrier that it is: threads do not wait there.
 std::string withoutBarrier(const std::string &line);
-/// The lines whose instructions synchronise.
-std::vector<uint32_t> synchronisingLines(const std::string &text);
 
 } // namespace kolo::ptx
