@@ -204,7 +204,7 @@ def espresso(folder):
 
 
 def mrbayes(folder):
-    return [folder.find("/usr/bin/mb-mpi"), folder.write("six.nex", MRBAYES)]
+    return [folder.find("/usr/lib/mrbayes-mpi/mb-mpi"), folder.write("six.nex", MRBAYES)]
 
 
 def built(source, *arguments):
@@ -216,7 +216,7 @@ def built(source, *arguments):
 
 
 def netpipe(folder):
-    return [folder.find("/usr/bin/NPopenmpi"), "-u", "100000", "-o", os.path.join(folder.directory, "np.out")]
+    return [folder.find("/usr/bin/NPopenmpi"), "-u", "100000", "-n", "50", "-o", os.path.join(folder.directory, "np.out")]
 
 
 BOTH, OPEN = ("openmpi", "mpich"), ("openmpi",)
@@ -255,14 +255,14 @@ def spread(times):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
+    parser = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
     parser.add_argument("build")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--root", default="")
     parser.add_argument("--seconds", type=int, default=300)
     parser.add_argument("programs", nargs="*")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     isSlower = False
     print("| program | MPI | ranks | alone | with the door | ratio | |\n|---|---|---|---|---|---|---|", flush=True)
     for name, (abis, prepare) in PROGRAMS.items():
