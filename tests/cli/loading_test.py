@@ -78,6 +78,13 @@ class Preload(ToolTest):
                 self.assertEqual(text, f"LD_PRELOAD={door('mpich')}\n")
         self.assertFalse(os.path.exists(self.file("ran")))
 
+    def test_finds_libraries_without_a_program_of_path(self):
+        self.write("ldd", f"#!/bin/sh\ntouch {self.file('ran')}\n")
+        os.chmod(self.file("ldd"), 0o755)
+        path = self.directory + ":" + os.environ["PATH"]
+        self.refuses(2, "preload", "--print", "--", "true", says="no word of 'true' loads an MPI", PATH=path)
+        self.assertFalse(os.path.exists(self.file("ran")))
+
     def test_a_folder_of_path_that_may_not_be_read(self):
         os.mkdir(self.file("shut"), 0)
         self.write("as_nobody", "import os, sys\nos.setgid(65534) or os.setuid(65534)\nos.execv(sys.argv[1], sys.argv[1:])\n")

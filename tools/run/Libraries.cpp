@@ -10,11 +10,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <iterator>
+#include <map>
 
 extern char **environ;
 
@@ -48,8 +51,38 @@ std::optional<std::string> findNcclDoor() {
   return fs::exists(path) ? std::optional(path) : std::nullopt;
 }
 
+/// The dynamic loader that an executable names; empty: it is static, a script, or of another kind of machine.
+static std::string loaderOf(const std::string &executable) {
+  std::ifstream file(executable, std::ios::binary);
+  Elf64_Ehdr header = {};
+  file.read(reinterpret_cast<char *>(&header), sizeof(header));
+  if (!file || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64)
+    return "";
+  for (int number = 0; number < header.e_phnum; ++number) {
+    Elf64_Phdr segment = {};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff) + number * std::streamoff(header.e_phentsize));
+    file.read(reinterpret_cast<char *>(&segment), sizeof(segment));
+    if (!file || segment.p_type != PT_INTERP || segment.p_filesz > PATH_MAX)
+      continue;
+    std::string path(segment.p_filesz, '\0');
+    file.seekg(static_cast<std::streamoff>(segment.p_offset));
+    file.read(path.data(), static_cast<std::streamsize>(path.size()));
+    return file ? path.c_str() : "";
+  }
+  return "";
+}
+
+/// As the program ldd says it, which is a script that starts several loaders to find the right one.
+static std::optional<std::string> librariesOf(const std::string &executable) {
+  static std::map<std::string, std::optional<std::string>> known;
+  auto [entry, isNew] = known.try_emplace(executable);
+  if (std::string loader = isNew ? loaderOf(executable) : ""; !loader.empty())
+    entry->second = outputOf({loader, "--list", executable});
+  return entry->second;
+}
+
 bool loadsNccl(const std::string &executable) {
-  std::optional<std::string> libraries = outputOf({"ldd", executable});
+  std::optional<std::string> libraries = librariesOf(executable);
   return libraries && (libraries->find("libnccl.so.2 ") != std::string::npos ||
                        libraries->find("librccl.so.1 ") != std::string::npos);
 }
@@ -83,7 +116,7 @@ std::optional<std::string> outputOf(const std::vector<std::string> &command) {
 }
 
 const MpiAbi *mpiOf(const std::string &executable) {
-  std::optional<std::string> libraries = outputOf({"ldd", executable});
+  std::optional<std::string> libraries = librariesOf(executable);
   if (!libraries)
     return nullptr;
   for (const MpiAbi &abi : mpiAbis())
