@@ -65,8 +65,12 @@ std::vector<Kind> parseKinds(const std::string &text, const std::string &flag, i
 static DeviceArchitecture parseDevice(const std::string &word) {
   auto [kind, name] = StringRef(word).split(':');
   const NamedDeviceTarget *target = findTarget(kind);
-  if (!target)
-    throw ToolError(ExitCode::Usage, "--target: '" + word + "' is none of cpu, cuda:ARCHITECTURE, hip:ARCHITECTURE");
+  if (!target) {
+    std::string known = "cpu";
+    for (const NamedDeviceTarget &each : deviceTargets())
+      known += std::string(", ") + each.kind + ":ARCHITECTURE";
+    throw ToolError(ExitCode::Usage, "--target: '" + word + "' is none of " + known);
+  }
   if (name.empty())
     throw ToolError(ExitCode::Usage, "--target: " + kind.str() + " needs an architecture, for example " + kind.str() +
                                          ":" + target->example);
