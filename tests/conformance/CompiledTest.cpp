@@ -108,8 +108,8 @@ std::map<Setup, std::vector<Case>> allCases(CompiledAlgorithm &algorithm, const 
 
 } // namespace
 
-/// Among threads on all meshes; among processes on a small mesh and a larger one, of 8 ranks at most, and ordinary
-/// memory reached in both of the ways that there are. The label heavy starts processes on all meshes.
+/// Among threads on all meshes. Among processes on a small mesh and a larger one, of 8 ranks at most, where ordinary
+/// memory is reached in both of the ways that there are. The label heavy starts processes on all meshes.
 TEST_P(EveryAlgorithm, GivesTheReferencesResultForEveryPairOfChoices) {
   Runner runner(GetParam(), /*optimize=*/true);
   std::vector<Sizes> meshes = meshesOf(runner.definition);
