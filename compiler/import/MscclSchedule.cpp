@@ -16,7 +16,7 @@ namespace {
 /// What the kernel runs as one: a step with the waits of the nops before it, or several reductions that it fuses.
 struct MscclInstruction {
   Action action;
-  std::vector<const MscclInstruction *> waits;
+  std::vector<const MscclStep *> waits;
   int32_t numReductions = 0;
   int32_t number = 0; // that the kernel gives it: a wait for it, or for a lower number, is then over
   bool hasDependents = false;
@@ -29,17 +29,17 @@ public:
   std::vector<MscclInstruction> read();
 
 private:
-  bool continuesReduction(const MscclInstruction &step) const;
-  void addStep(const MscclInstruction &step);
-  void noteReduction(const MscclInstruction &step);
-  Action makeAction(const MscclInstruction &step) const;
+  bool continuesReduction(const MscclStep &step) const;
+  void addStep(const MscclStep &step);
+  void noteReduction(const MscclStep &step);
+  Action makeAction(const MscclStep &step) const;
   void numberAll();
 
   const MscclFile &file;
   const int32_t rank;
   const MscclBlock &block;
   std::vector<MscclInstruction> instructions;
-  std::vector<const MscclInstruction *> pending;                // nops, whose waits the next step takes over
+  std::vector<const MscclStep *> pending;                       // nops, whose waits the next step takes over
   std::optional<std::tuple<Memory, int32_t, Memory>> reduction; // destination and source of one that may go on
   int32_t numReductions = 0;                                    // of the block
 };
@@ -73,13 +73,13 @@ constexpr int64_t mostChunksInAll = int64_t(1) << 26;
 
 } // namespace
 
-bool BlockReader::continuesReduction(const MscclInstruction &step) const {
+bool BlockReader::continuesReduction(const MscclStep &step) const {
   return step.type == MscclType::Reduce && step.waitBlock < 0 &&
          reduction == std::tuple(step.destinationMemory, step.destination, step.sourceMemory);
 }
 
 /// The places that a step reads and writes. What receives and reduces, reduces with its source.
-Action BlockReader::makeAction(const MscclInstruction &step) const {
+Action BlockReader::makeAction(const MscclStep &step) const {
   Action action;
   action.line = step.line;
   action.count = step.count;
@@ -112,7 +112,7 @@ Action BlockReader::makeAction(const MscclInstruction &step) const {
   return action;
 }
 
-void BlockReader::noteReduction(const MscclInstruction &step) {
+void BlockReader::noteReduction(const MscclStep &step) {
   if (step.type != MscclType::Reduce) {
     reduction.reset();
     return;
@@ -124,7 +124,7 @@ void BlockReader::noteReduction(const MscclInstruction &step) {
     reduction = {step.destinationMemory, step.destination, step.sourceMemory};
 }
 
-void BlockReader::addStep(const MscclInstruction &step) {
+void BlockReader::addStep(const MscclStep &step) {
   if (sends(step.type) && block.sendPeer < 0)
     throw Refusal{step.line, "a step sends, and its block sends to nobody"};
   if (receives(step.type) && block.receivePeer < 0)
@@ -157,7 +157,7 @@ void BlockReader::numberAll() {
 }
 
 std::vector<MscclInstruction> BlockReader::read() {
-  for (const MscclInstruction &step : block.steps) {
+  for (const MscclStep &step : block.steps) {
     if (step.type != MscclType::Nop)
       addStep(step);
     else if (step.waitBlock >= 0)
@@ -252,7 +252,7 @@ void ScheduleMaker::findWaits(int32_t rank, size_t firstThread, std::vector<std:
       }
   for (size_t block = 0; block < blocks.size(); ++block)
     for (MscclInstruction &instruction : blocks[block]) {
-      for (const MscclInstruction *wait : instruction.waits) {
+      for (const MscclStep *wait : instruction.waits) {
         if (size_t(wait->waitBlock) >= blocks.size())
           throw Refusal{wait->line, fmt::format("waits for block {} of rank {}, which has {}", wait->waitBlock, rank,
                                                 blocks.size())};

@@ -89,7 +89,7 @@ enum class Op : uint8_t {
 };
 
 enum class Comparison : uint8_t { Eq, Ne, Lt, Le, Gt, Ge, Nan, Neu };
-enum class Special : uint8_t { ThreadX, NumThreadsX, BlockX, BlockY, NumBlocksX };
+enum class Special : uint8_t { ThreadX, NumThreadsX, BlockX, BlockY, NumBlocksX, Clock };
 
 /// As wide as a scope is: a thread is in those of the threads near it.
 enum class Scope : uint8_t { None, Block, Device, System };

@@ -264,6 +264,10 @@ void FunctionReader::readMove(const Token &opcode, Instruction &instruction, Typ
     readVector(instruction, type);
     return;
   }
+  if (type == Type::U64 && tokens.takeIf("%globaltimer")) {
+    instruction.op = Op::ReadSpecial, instruction.special = Special::Clock;
+    return;
+  }
   for (auto [name, special] : specials)
     if (type == Type::U32 && tokens.takeIf(name)) {
       instruction.op = Op::ReadSpecial, instruction.special = special;

@@ -18,7 +18,7 @@ def main():
     status = subprocess.run(sys.argv[2:], check=False).returncode
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     minutes = (used.ru_utime + used.ru_stime) / 60 / len(os.sched_getaffinity(0))
-    name = " ".join(sys.argv[2:])
+    name = sys.argv[2]
     print(f"{name}: {minutes:.1f} minutes of processor time per processor, of at most {most:g}", flush=True)
     if status == 0 and minutes > most:
         sys.exit(f"{name}: takes too long: see the table of times above")
