@@ -3,7 +3,7 @@
 #include "Floats.h"
 
 #include <algorithm>
-#include <limits>
+#include <initializer_list>
 #include <type_traits>
 
 namespace kolo::ptx {
@@ -28,26 +28,21 @@ template <class T> Bits<T> toBits(T number) {
     return Bits<T>(std::make_unsigned_t<T>(number));
 }
 
+/// Calls body(number) with a number of the type. False: it is none of integers.
 template <class Body> bool withInteger(Type type, Body &&body) {
-  switch (type) {
-  case Type::B16:
-  case Type::U16:
-    return body(uint16_t()), true;
-  case Type::S16:
-    return body(int16_t()), true;
-  case Type::B32:
-  case Type::U32:
-    return body(uint32_t()), true;
-  case Type::S32:
-    return body(int32_t()), true;
-  case Type::B64:
-  case Type::U64:
-    return body(uint64_t()), true;
-  case Type::S64:
-    return body(int64_t()), true;
-  default:
-    return false;
-  }
+  auto tryTypes = [&]<class... Numbers>(std::initializer_list<Type> integers, Numbers... numbers) {
+    auto tryOne = [&](auto number) {
+      using T = decltype(number);
+      if (std::is_signed_v<T> != isSigned(type) || std::ranges::find(integers, type) == integers.end() ||
+          int(sizeof(T)) != sizeOf(type))
+        return false;
+      body(number);
+      return true;
+    };
+    return (tryOne(numbers) || ...);
+  };
+  return tryTypes({Type::B16, Type::U16, Type::S16, Type::B32, Type::U32, Type::S32, Type::B64, Type::U64, Type::S64},
+                  uint16_t(), int16_t(), uint32_t(), int32_t(), uint64_t(), int64_t());
 }
 
 template <class Body> bool withNumber(Type type, Body &&body) {
