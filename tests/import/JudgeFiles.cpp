@@ -11,7 +11,7 @@ static std::string answer(const std::string &path) {
   auto schedule = readSchedule(path);
   if (auto *refusal = std::get_if<Refusal>(&schedule))
     return fmt::format("refused: {}: {}", refusal->line, refusal->message);
-  auto judged = judge(std::get<Schedule>(schedule));
+  auto judged = judge(std::get<ForeignSchedule>(schedule));
   if (auto *refusal = std::get_if<Refusal>(&judged))
     return fmt::format("refused: {}: {}", refusal->line, refusal->message);
   std::string text;
