@@ -116,17 +116,16 @@ LogicalResult Checker::execute(StatementInterface statement) {
   writes.clear();
   if (unknown.contains(statement.getSource()))
     unknown.insert(statement.getDestination());
-  const bool isKnown = !unknown.contains(statement.getDestination());
   for (int64_t sender = 0; sender < evaluator.numRanks(); ++sender) {
     auto visit = [&](const ConcreteMove &move) -> LogicalResult {
       if (failed(check(statement, move)))
         return failure();
-      return isKnown ? read(statement, move) : success();
+      return read(statement, move);
     };
     if (failed(unfold.forEachMoveFrom(statement, sender, visit)))
       return failure();
   }
-  return isKnown ? write(statement) : success();
+  return write(statement);
 }
 
 LogicalResult Checker::checkBox(StatementInterface statement, Value buffer, const GridBox &box) {
@@ -172,11 +171,12 @@ LogicalResult Checker::read(StatementInterface statement, const ConcreteMove &mo
                                     << state->describeCuts(statement.getSource(), statement.getDestination())
                                     << " (mesh " << mesh << ")";
     const ChunkContent &content = state->at(move.sender, statement.getSource(), source);
-    if (!content.isDefined())
+    const bool isKnown = !unknown.contains(statement.getSource());
+    if (isKnown && !content.isDefined())
       return statement->emitError() << "rank " << move.sender << " reads "
                                     << state->describe(statement.getSource(), source)
                                     << " before anything wrote it (mesh " << mesh << ")";
-    if (!state->isAsLongAs(content, statement.getDestination(), destination))
+    if (isKnown && !state->isAsLongAs(content, statement.getDestination(), destination))
       return statement->emitError() << state->describe(statement.getSource(), source) << " on rank " << move.sender
                                     << " holds " << content.describe() << ", which may be of another size than "
                                     << state->describe(statement.getDestination(), destination) << " (mesh " << mesh
@@ -191,6 +191,7 @@ LogicalResult Checker::read(StatementInterface statement, const ConcreteMove &mo
 
 LogicalResult Checker::write(StatementInterface statement) {
   Value buffer = statement.getDestination();
+  const bool isKnown = !unknown.contains(buffer);
   llvm::DenseSet<std::pair<int64_t, int64_t>> written;
   for (PendingWrite &pending : writes) {
     ChunkContent &target = state->at(pending.rank, buffer, pending.chunk);
@@ -201,6 +202,8 @@ LogicalResult Checker::write(StatementInterface statement) {
       target = std::move(pending.content);
       continue;
     }
+    if (!isKnown)
+      continue;
     if (!target.isDefined())
       return statement->emitError() << "reduces into " << place() << " before anything wrote it (mesh " << mesh << ")";
     if (std::optional<std::string> problem = target.combine(pending.content))

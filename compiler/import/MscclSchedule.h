@@ -5,8 +5,8 @@
 
 namespace kolo::foreign {
 
-/// Refuses collectives with a root, chunk counts that do not fit the ranks, waits for blocks that do not exist, waits
-/// that RCCL's reader refuses, and two blocks at one end of a connection.
+/// Refuses collectives with a root, and chunk counts that do not fit the ranks. Refuses waits for blocks that do not
+/// exist, waits that RCCL's reader refuses, and two blocks at one end of a connection.
 std::variant<ForeignSchedule, Refusal> makeSchedule(const MscclFile &file, const std::string &path);
 
 } // namespace kolo::foreign

@@ -24,8 +24,8 @@ struct ChunkPlace {
   auto operator<=>(const ChunkPlace &) const = default;
 };
 
-/// What a thread does at once. In this order: it waits for `waits`, acquires, takes a message and the packets among the
-/// sources; combines all these values; writes them to every destination and sends them; signals and raises.
+/// What a thread does at once. First it waits for `waits`, acquires, and takes a message and the packets among the
+/// sources. It combines all these values, writes them to every destination and sends them. Last it signals and raises.
 struct Action {
   int32_t line = 0;  // of the file
   int32_t count = 0; // chunks of the message, and of every place

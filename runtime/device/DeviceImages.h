@@ -13,8 +13,8 @@ namespace kolo::runtime {
 /// The plugin's table for devices. BadPlugin: the plugin has none, or this runtime does not understand it.
 Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin);
 
-/// The images for a device, the best one first: a cubin or a code object for exactly this architecture, then PTX, that
-/// of the latest architecture first that is not later. BadPlugin: no image fits; the message lists the images.
+/// The images for a device, the best one first: a cubin or a code object for exactly this architecture, then PTX of
+/// this or earlier ones, the latest first. BadPlugin: no image fits; the message lists the images.
 Result<std::vector<const KoloDeviceImage *>> chooseImages(const KoloDevicePlugin &table, std::string_view kind,
                                                           std::string_view architecture);
 

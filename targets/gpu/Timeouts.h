@@ -11,8 +11,8 @@ struct Patience {
   mlir::Value since; // i64: when the wait began, by the device's clock; 0 before the first look at it
 };
 /// After this many turns, i64, of polling. It looks at the clock every 64 turns. The abort flag is far away, in memory
-/// of the host: one of the warp's pollers, a power of two and spread evenly, looks at it every 4096 turns, each in its
-/// turn. So a warp of 32 pollers ends within 131072 turns, some tenths of a second.
+/// of the host. Every 4096 turns one of the warp's pollers looks at it, each in its turn; they are a power of two and
+/// spread evenly. So a warp of 32 pollers ends within 131072 turns, some tenths of a second.
 Patience loseOrKeepPatience(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value invocation, mlir::Value turn,
                             mlir::Value since, int64_t pollersPerWarp);
 

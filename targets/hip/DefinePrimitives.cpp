@@ -4,7 +4,7 @@
 // Runs right after LowerPrograms, which declares them.
 //
 // LLVM 22 leaves two things to this pass. A block barrier does not wait until the stores of its waves have arrived in
-// the L2 cache: every thread therefore waits for them before the barrier of a signal (publish). The waves of a block
+// the L2 cache. So every thread waits for them before the barrier of a signal (publish). The waves of a block
 // share that cache, so thread 0 alone writes it back, when it raises the counter. LLVM may drop the wait between the
 // write-back of a cache and the store of a flag: the pass writes that wait out.
 #include "targets/gpu/DeviceFunctions.h"

@@ -80,8 +80,9 @@
 // CHECK: scf.while
 // CHECK: llvm.call @kolo.pause(
 // CHECK: scf.if
-// CHECK: llvm.call @kolo.peek(
+// CHECK: llvm.call @kolo.clock()
 // CHECK: arith.cmpi uge
+// CHECK: llvm.call @kolo.peek(
 // CHECK: llvm.call @kolo.peek([[CELL]])
 // CHECK: llvm.call @kolo.acquire()
 

@@ -5,7 +5,7 @@
 // CHECK: llvm.func internal @kolo.threads(
 // CHECK-NEXT: llvm.call_intrinsic "llvm.amdgcn.implicitarg.ptr"
 // CHECK: llvm.func internal @kolo.publish(
-// CHECK-NEXT: llvm.fence syncscope("agent") release
+// CHECK-NEXT: llvm.fence syncscope("workgroup") release
 // CHECK-NEXT: [[MEMORY:%.*]] = arith.constant 3952 : i32
 // CHECK-NEXT: llvm.call_intrinsic "llvm.amdgcn.s.waitcnt"([[MEMORY]])
 // CHECK: llvm.func internal @kolo.acquire(

@@ -1,4 +1,4 @@
-// Every shipped algorithm, as PTX, on devices whose memory is as weak as the PTX memory model allows: every rank gets
+// Every shipped algorithm, as PTX, on devices whose memory is as weak as the PTX memory model allows. Every rank gets
 // the bits that the definition says, under every schedule, and nothing races.
 #include "ExecutedCall.h"
 #include "Shipped.h"

@@ -199,8 +199,8 @@ void Executor::runWarp(Warp &warp, uint32_t budget) {
   }
 }
 
-/// Threads at the same place. Mostly those that are furthest behind, so that threads which parted come together again;
-/// now and then others, or only a part of them, since nothing promises that they run together.
+/// Threads at the same place. Mostly those that are furthest behind, so that threads which parted come together again.
+/// Now and then others, or only a part of them, since nothing promises that they run together.
 Executor::Group Executor::pickGroup(Warp &warp) {
   uint32_t among = warp.together & warp.runnable ? warp.together & warp.runnable : warp.runnable;
   auto first = size_t(__builtin_ctz(among));
