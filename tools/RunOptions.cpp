@@ -189,7 +189,10 @@ RankJob RunOptions::makeJob() const {
     throw ToolError(ExitCode::Usage, "--codec: " + what + " is compiled already, by kolo compile --codec");
   CompileRequest request;
   if (!isPlugin) {
-    SourceOptions source{.what = what, .codecs = codecs, .noOptimization = noOptimization};
+    SourceOptions source;
+    source.what = what;
+    source.codecs = codecs;
+    source.noOptimization = noOptimization;
     source.scheduleOptions = scheduleOptions;
     if (!hasMeshes) {
       source.meshes = {mesh};

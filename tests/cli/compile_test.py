@@ -344,7 +344,7 @@ class Mistakes(ToolTest):
         self.write("mine.cpp", '#include <kolo/dsl/Language.h>\nusing namespace kolo::dsl;\n'
                                'KOLO_COLLECTIVE(ringAllGather, AllGather, Mesh("rank")) {\n  c.copy(c.input(), c.output()[c.rank()]);\n'
                                '  c.send(c.input()).to(c.rank().others(c.dim("rank"))).at(c.output()[c.rank()]);\n}\n')
-        outcome = self.kolo("compile", "mine.cpp", "--mesh", "rank=2")
+        outcome = self.kolo("check", "mine.cpp", "--mesh", "rank=2")
         self.assertEqual(outcome.code, 0, str(outcome))
         self.assertEqual(outcome.err, "kolo: warning: ringAllGather of mine.cpp has the name of a shipped algorithm\n")
 

@@ -47,6 +47,7 @@ int main() {
   auto retain = reinterpret_cast<CUresult (*)(CUcontext *, CUdevice)>(dlsym(driver, "cuDevicePrimaryCtxRetain"));
   auto push = reinterpret_cast<CUresult (*)(CUcontext)>(dlsym(driver, "cuCtxPushCurrent_v2"));
   auto allocate = reinterpret_cast<CUresult (*)(CUdeviceptr *, size_t)>(dlsym(driver, "cuMemAlloc_v2"));
+  auto copy = reinterpret_cast<CUresult (*)(CUdeviceptr, CUdeviceptr, size_t)>(dlsym(driver, "cuMemcpy"));
   auto make = reinterpret_cast<CUresult (*)(CUstream *, unsigned)>(dlsym(driver, "cuStreamCreate"));
   auto wait = reinterpret_cast<CUresult (*)(CUstream)>(dlsym(driver, "cuStreamSynchronize"));
   CUcontext context;
@@ -56,14 +57,18 @@ int main() {
   CUdeviceptr memory[RANKS];
   CUstream streams[RANKS];
   bool isRight = ncclCommInitAll(comms, RANKS, devices) == ncclSuccess;
-  for (int i = 0; i < RANKS; ++i)
-    allocate(&memory[i], sizeof(float)), make(&streams[i], 1), *reinterpret_cast<float *>(memory[i]) = i + 1.0f;
+  float value = 0;
+  for (int i = 0; i < RANKS; ++i) {
+    allocate(&memory[i], sizeof(float)), make(&streams[i], 1);
+    value = i + 1.0f;
+    copy(memory[i], (CUdeviceptr)&value, sizeof(float));
+  }
   ncclGroupStart();
   for (int i = 0; i < RANKS; ++i)
     ncclAllReduce((void *)memory[i], (void *)memory[i], 1, ncclFloat, ncclSum, comms[i], streams[i]);
   isRight &= ncclGroupEnd() == ncclSuccess;
   for (int i = 0; i < RANKS; ++i)
-    wait(streams[i]), isRight &= *reinterpret_cast<float *>(memory[i]) == SUM;
+    wait(streams[i]), copy((CUdeviceptr)&value, memory[i], sizeof(float)), isRight &= value == SUM;
   std::puts(isRight ? "right" : "other sums");
   return !isRight;
 }
