@@ -216,7 +216,7 @@ std::vector<int> DeviceCall::groupOf(int rank) const {
 size_t DeviceCall::inputBytes() const { return bytesOf(*this, runtime::factsOf(collective).input); }
 size_t DeviceCall::outputBytes() const { return bytesOf(*this, runtime::factsOf(collective).output); }
 
-std::vector<Bytes> taggedInputs(const DeviceCall &call, uint64_t salt) {
+std::vector<Bytes> taggedInputs(const DeviceCall &call, uint64_t salt, bool hasSpecials) {
   bool reduces = runtime::factsOf(call.collective).reduces;
   bool isSummed = reduces && (call.reduction == Reduction::Sum || call.reduction == Reduction::Average);
   int64_t limit = largestTag(call.type) / (isSummed ? call.groupSize() : 1);
@@ -229,7 +229,8 @@ std::vector<Bytes> taggedInputs(const DeviceCall &call, uint64_t salt) {
         uint64_t tag = 1 + mix(mix(salt, at / sizeof(T)), rank) % uint64_t(limit);
         store<T>(&inputs[rank][at], Value<T>(tag));
         if constexpr (std::is_floating_point_v<Value<T>>)
-          makeSpecial<T>(&inputs[rank][at], mix(salt, at / sizeof(T)), rank);
+          if (hasSpecials)
+            makeSpecial<T>(&inputs[rank][at], mix(salt, at / sizeof(T)), rank);
       }
   });
   return inputs;
