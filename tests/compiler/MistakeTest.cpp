@@ -86,7 +86,7 @@ TEST(Mistakes, ThatNeedAMeshAreAllReportedAtOnce) {
                         Buffer out = c.inPlace().grid(d), work = c.scratch("work", out), rest = c.scratch("rest", out);
                         mistakeBelow("a slice takes 4 chunks along dimension 0 of 'output', which has 3 there");
                         c.copy(out[range(0, d.size() + 1)], work[range(0, d.size() + 1)]);
-                        c.copy(work[0], work[1]); // that it holds nothing follows from the mistake before
+                        c.copy(work[0], out[0]); // that it holds nothing follows from the mistake before
                         mistakeBelow("rank 0 reads chunk [0] of 'rest' before anything wrote it (mesh rank=3)");
                         c.send(rest[0]).to(me.next(d)).at(out[0]);
                         mistakeBelow("flip(rank, 1) leads from coordinate 2 to 3, but rank has 3 ranks");

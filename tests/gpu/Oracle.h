@@ -35,7 +35,7 @@ struct DeviceCall {
 
 /// The inputs by rank: positive integers that depend on rank, element and `salt`. For groups of up to 8 ranks their
 /// sums and products are exact in any order and in each type, so results compare bitwise. Integers may wrap.
-/// Some elements of floating-point types are zeros, infinities and NaNs of either sign.
+/// With `hasSpecials`, some elements of floating-point types are zeros, infinities and NaNs of either sign.
 std::vector<Bytes> taggedInputs(const DeviceCall &call, uint64_t salt, bool hasSpecials = true);
 
 /// The output of a rank. Nothing where the collective leaves it as it was.

@@ -279,8 +279,8 @@ kolo.chan.program @averages #kolo.collective<all_reduce over 0> mesh ["rank"] me
 // LINES-COUNT-4: llvm.call @kolo.loadLine(
 // LINES-COUNT-4: llvm.call @kolo.fromLast(
 // LINES: llvm.call @kolo.pause(
-// LINES: %[[WHY:.*]] = scf.if
-// LINES: llvm.call @kolo.fromLast(%[[WHY]])
+// LINES: %[[WHY:.*]]:2 = scf.if
+// LINES: llvm.call @kolo.fromLast(%[[WHY]]#0)
 // LINES: scf.while
 // LINES: scf.while
 // LINES: llvm.call @kolo.any(
