@@ -47,7 +47,7 @@ void VectorClockRun::decideBits() {
   if (result.needsFullTerms)
     return;
   result.ranksAgreeBitwise = !other;
-  result.otherBits = std::move(other);
+  result.otherBits = other;
 }
 
 /// Looks at the outputs that a collective gives to all ranks of a group.
