@@ -29,9 +29,10 @@ CUctx_st *primaryContext(int device) {
   static std::mutex mutex;
   static std::map<int, CUctx_st> all;
   std::scoped_lock lock(mutex);
-  CUctx_st &context = all[device];
-  context.device = device;
-  return &context;
+  auto [found, isNew] = all.try_emplace(device);
+  if (isNew)
+    found->second.device = device;
+  return &found->second;
 }
 
 CUresult checkContext() { return current() ? current()->failure.load() : CUDA_ERROR_INVALID_CONTEXT; }

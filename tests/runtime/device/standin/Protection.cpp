@@ -44,7 +44,7 @@ bool isOfDevice(CUdeviceptr address) {
   return findAllocation(address, &base, &found) && found.alias;
 }
 
-void handleFault(int, siginfo_t *info, void *) {
+[[maybe_unused]] void handleFault(int, siginfo_t *info, void *) {
   auto address = reinterpret_cast<CUdeviceptr>(info->si_addr);
   if (kernelDevice >= 0 && openAt(address))
     return;
@@ -55,6 +55,10 @@ void handleFault(int, siginfo_t *info, void *) {
 
 } // namespace
 
+#if __has_feature(thread_sanitizer)
+/// Its functions take locks of their own around accesses, and a handler of page faults inside of them hangs.
+void protect(CUdeviceptr, size_t) {}
+#else
 void protect(CUdeviceptr address, size_t sizeBytes) {
   static const bool isHandled = [] {
     struct sigaction action = {};
@@ -65,6 +69,7 @@ void protect(CUdeviceptr address, size_t sizeBytes) {
   if (!isHandled || mprotect(reinterpret_cast<void *>(address), sizeBytes, PROT_NONE) != 0)
     std::abort();
 }
+#endif
 
 KernelRuns::KernelRuns() {
   std::scoped_lock lock(memoryMutex);
