@@ -57,7 +57,10 @@ bool isOfDevice(CUdeviceptr address) {
 
 #if __has_feature(thread_sanitizer)
 /// Its functions take locks of their own around accesses, and a handler of page faults inside of them hangs.
-void protect(CUdeviceptr, size_t) {}
+void protect(CUdeviceptr address, size_t sizeBytes) {
+  if (mprotect(reinterpret_cast<void *>(address), sizeBytes, PROT_READ | PROT_WRITE) != 0)
+    std::abort();
+}
 #else
 void protect(CUdeviceptr address, size_t sizeBytes) {
   static const bool isHandled = [] {
