@@ -118,9 +118,7 @@ LogicalResult Checker::execute(StatementInterface statement) {
     unknown.insert(statement.getDestination());
   for (int64_t sender = 0; sender < evaluator.numRanks(); ++sender) {
     auto visit = [&](const ConcreteMove &move) -> LogicalResult {
-      if (failed(check(statement, move)))
-        return failure();
-      return read(statement, move);
+      return failed(check(statement, move)) ? failure() : read(statement, move);
     };
     if (failed(unfold.forEachMoveFrom(statement, sender, visit)))
       return failure();
