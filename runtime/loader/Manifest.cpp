@@ -125,7 +125,7 @@ void readNetwork(ManifestReader &reader, const json &object, const std::string &
 /// Messages quote the manifest, and a terminal would obey control characters. Text of the IR has several lines.
 Status refuseControls(const json &root) {
   struct Value {
-    const json *json;
+    const json *node;
     bool hasLines;
   };
   std::vector<Value> values = {{&root, false}}; // no recursion: values may be nested deeply
