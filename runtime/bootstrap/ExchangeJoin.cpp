@@ -5,10 +5,10 @@
 //
 // If they are on several hosts, every rank listens, and says in a second round where. The third and fourth round tell
 // whether all have their host's control segment, and whether all are connected.
-#include "CommunicatorState.h"
-#include "Error.h"
-#include "Variable.h"
+#include "base/Error.h"
+#include "base/Variable.h"
 #include "bootstrap/Newcomers.h"
+#include "call/CommunicatorState.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "bootstrap/Guests.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <sys/socket.h>
 

@@ -1,5 +1,5 @@
 // Rank 0's side of the rendezvous.
-#include "Error.h"
+#include "base/Error.h"
 #include "bootstrap/Guests.h"
 #include "bootstrap/Newcomers.h"
 

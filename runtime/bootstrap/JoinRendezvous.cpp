@@ -1,8 +1,8 @@
 // The rendezvous for every rank but rank 0, and the factory that begins it.
-#include "CommunicatorState.h"
-#include "Error.h"
-#include "Variable.h"
+#include "base/Error.h"
+#include "base/Variable.h"
 #include "bootstrap/Newcomers.h"
+#include "call/CommunicatorState.h"
 #include "kolo/runtime/Door.h"
 
 #include <unistd.h>

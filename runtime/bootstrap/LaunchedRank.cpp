@@ -1,7 +1,7 @@
 // The place of this process by the variables of whoever launched it.
-#include "Environment.h"
-#include "Error.h"
-#include "Variable.h"
+#include "base/Environment.h"
+#include "base/Error.h"
+#include "base/Variable.h"
 #include "kolo/runtime/Door.h"
 
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #include "bootstrap/Newcomers.h"
 
-#include "Error.h"
-#include "Variable.h"
+#include "base/Error.h"
+#include "base/Variable.h"
 #include "kolo/runtime/Door.h"
 
 #include <ifaddrs.h>

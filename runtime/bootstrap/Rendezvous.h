@@ -9,10 +9,10 @@
 // listens, and sends rank 0 an Arrival. Rank 0 sends the Roster of all Arrivals to all ranks, and they connect.
 #pragma once
 
-#include "Environment.h"
+#include "base/Environment.h"
 #include "bootstrap/Secret.h"
-#include "bootstrap/Socket.h"
-#include "transport/Peers.h"
+#include "network/Socket.h"
+#include "peers/Peers.h"
 
 #include <cstdint>
 #include <memory>

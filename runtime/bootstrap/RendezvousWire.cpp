@@ -1,6 +1,6 @@
 #include "bootstrap/RendezvousWire.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "kolo/runtime/Communicator.h"
 #include "network/Cursor.h"
 

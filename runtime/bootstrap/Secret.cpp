@@ -1,8 +1,8 @@
 #include "bootstrap/Secret.h"
 
-#include "Error.h"
-#include "bootstrap/Socket.h"
+#include "base/Error.h"
 #include "kolo/runtime/Communicator.h"
+#include "network/Socket.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,7 +1,7 @@
 // The checks of a call that a process makes by itself.
 #include "device/DeviceState.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // DeviceCommunicator, DeviceBuffer and DeviceStream: the public interface of DeviceState.
 #include "device/DeviceState.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <algorithm>
 #include <array>

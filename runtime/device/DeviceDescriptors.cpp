@@ -1,6 +1,6 @@
 #include "device/DeviceDescriptors.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -1,7 +1,7 @@
 // DeviceCommunicator::runGroup: calls of several communicators that one thread starts together.
 #include "device/DeviceState.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <algorithm>
 #include <thread>

@@ -1,7 +1,7 @@
 #include "device/DeviceImages.h"
 
-#include "Environment.h"
-#include "Error.h"
+#include "base/Environment.h"
+#include "base/Error.h"
 
 #include <dlfcn.h>
 

@@ -1,8 +1,8 @@
 // Makes a DeviceState: opens the devices of its ranks, and exchanges them with ranks elsewhere.
 #include "device/DeviceState.h"
 
-#include "Environment.h"
-#include "Error.h"
+#include "base/Environment.h"
+#include "base/Error.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // Launches a plan: one launch per device and stream, or per piece, ordered after earlier launches.
 #include "device/DeviceState.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <algorithm>
 #include <utility>

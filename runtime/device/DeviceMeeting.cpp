@@ -1,8 +1,8 @@
 #include "device/DeviceMeeting.h"
 
-#include "CallIdentity.h"
-#include "CommunicatorState.h"
-#include "Error.h"
+#include "base/Error.h"
+#include "call/CallIdentity.h"
+#include "call/CommunicatorState.h"
 
 #include <algorithm>
 #include <new>

@@ -5,7 +5,7 @@
 #include "device/DeviceDescriptors.h"
 #include "device/DeviceDriver.h"
 #include "kolo/runtime/Device.h"
-#include "transport/Peers.h"
+#include "peers/Peers.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,6 +1,6 @@
 #include "device/DevicePeers.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
 // that alone, from what ranks must agree on.
 #include "device/DeviceState.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <algorithm>
 

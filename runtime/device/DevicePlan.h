@@ -1,8 +1,8 @@
 // DevicePlan: a call that this process has resolved, with what its launches need, kept for repetitions.
 #pragma once
 
-#include "Call.h"
-#include "CallIdentity.h"
+#include "call/Call.h"
+#include "call/CallIdentity.h"
 #include "device/DeviceHeap.h"
 #include "device/DeviceImages.h"
 #include "device/OpenDevice.h"

@@ -1,7 +1,7 @@
 // Runs a call: finds its plan, or makes it, and launches it. Everything here but `makeRoom` is local.
 #include "device/DeviceState.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 namespace kolo::runtime {
 namespace {

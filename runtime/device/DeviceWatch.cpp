@@ -1,7 +1,7 @@
 // Watches launches: waits for them, notices failures, and says what a kernel waited for.
 #include "device/DeviceState.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <atomic>
 #include <thread>

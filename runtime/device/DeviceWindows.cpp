@@ -1,7 +1,7 @@
 // Memory that all ranks map: windows that the user registers, and internal windows. Ranks meet here only.
 #include "device/DeviceState.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <algorithm>
 

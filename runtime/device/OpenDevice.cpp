@@ -1,7 +1,7 @@
 #include "device/OpenDevice.h"
 
-#include "Error.h"
-#include "Variable.h"
+#include "base/Error.h"
+#include "base/Variable.h"
 
 #include <dlfcn.h>
 

@@ -1,6 +1,6 @@
 #include "loader/CpuFeatures.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 #include "loader/Manifest.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "loader/ManifestReader.h"
 #include "loader/Selection.h"
 

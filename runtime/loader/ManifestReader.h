@@ -1,7 +1,7 @@
 // ManifestReader: reads fields of a manifest and keeps the first error. Manifest and Selection use it.
 #pragma once
 
-#include "Error.h"
+#include "base/Error.h"
 #include "kolo/runtime/Status.h"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // Plugin: checks a plugin file step by step, and maps its code last.
 #include "kolo/runtime/Plugin.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "loader/CpuFeatures.h"
 #include "loader/PluginFile.h"
 #include "loader/PluginState.h"

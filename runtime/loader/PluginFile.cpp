@@ -1,6 +1,6 @@
 #include "loader/PluginFile.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "kolo/runtime/PluginAbi.h"
 
 #include <elf.h>

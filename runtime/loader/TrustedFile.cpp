@@ -1,6 +1,6 @@
 #include "loader/TrustedFile.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

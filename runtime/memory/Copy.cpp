@@ -1,6 +1,6 @@
 #include "memory/Copy.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <sys/uio.h>
 

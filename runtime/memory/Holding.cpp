@@ -1,6 +1,6 @@
 #include "memory/Holding.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <sched.h>
 #include <unistd.h>

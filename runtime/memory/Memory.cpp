@@ -1,6 +1,6 @@
 #include "memory/Memory.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "memory/ControlGroups.h"
 
 #include <fcntl.h>

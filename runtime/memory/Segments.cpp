@@ -1,6 +1,6 @@
 #include "memory/Segments.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "memory/Memory.h"
-#include "transport/Peers.h"
+#include "peers/Peers.h"
 
 #include <atomic>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "network/NetworkChoice.h"
 
-#include "Error.h"
-#include "Variable.h"
+#include "base/Error.h"
+#include "base/Variable.h"
 #include "network/Cursor.h"
 
 #include <dlfcn.h>

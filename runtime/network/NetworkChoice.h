@@ -1,7 +1,7 @@
 // NetworkChoice: what carries puts and signals between hosts: TCP, or a provider of libfabric. KOLO_NETWORK says so.
 #pragma once
 
-#include "network/fabric/Fabric.h"
+#include "network/Fabric.h"
 
 #include <cstdint>
 #include <span>

@@ -1,6 +1,6 @@
 #include "network/Registrations.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 namespace kolo::runtime {
 namespace {

@@ -1,7 +1,7 @@
 // How a rank waits: spin, then yield, then sleep.
 #pragma once
 
-#include "Environment.h"
+#include "base/Environment.h"
 #include "wait/Cell.h"
 #include "wait/Clock.h"
 #include "wait/Seat.h"

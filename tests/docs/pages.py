@@ -11,7 +11,7 @@ FOLDERS = ["algorithms", "bench", "bench/results", "codec", "compiler", "compile
            "compiler/export", "compiler/import", "compiler/model", "dsl", "examples/channel", "examples/collective", "examples/experts", "examples/feedback", "examples/step", "ir", "machines", "runtime",
            "runtime/network", "runtime/network/fabric", "targets", "tests/gpu", "tests/mutation", "tests/proof", "tests/ptx",
            "tests/runtime/device/standin", "tools", "tools/explore"]
-FOLDERS += [door for door in ["runtime/mpi", "runtime/nccl", "runtime/torch"] if (SOURCE / door).exists()]  # may be left out
+FOLDERS += [door for door in ["runtime/doors/mpi", "runtime/doors/nccl", "runtime/doors/torch"] if (SOURCE / door).exists()]  # may be left out
 
 ALL = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{path.name}" for path in (SOURCE / "docs").glob("*.md")),
        *(f"{folder}/README.md" for folder in FOLDERS)]

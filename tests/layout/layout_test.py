@@ -17,7 +17,7 @@ TREES = (*PRODUCT, "bench")
 MLIR = ("mlir/", "llvm/")
 PASSES = ("ir/", "compiler/Passes.h", "compiler/check/Verdict.h", *MLIR)  # passes ask the checker through Verdict.h alone
 # What the files of a folder may include beside those of the folder itself: starts of paths. The standard library, and libraries
-# that LIBRARIES does not name, are free to all. Every folder has a rule; those of the runtime are LAYERS too.
+# that LIBRARIES does not name, are free to all. Every folder has a rule; those of the runtime follow from LAYERS.
 MAY_INCLUDE = {
     "algorithms": ("kolo/dsl/",),
     "bench/codec": ("codec/", "kolo/runtime/PluginAbi.h", "targets/", *MLIR, "fmt/"),
@@ -54,10 +54,10 @@ MAY_INCLUDE = {
     "dsl/include/kolo/dsl": (),
     "ir": ("codec/", *MLIR),
     "ir/reference": ("codec/", "ir/", *MLIR),
-    "runtime": ("kolo/runtime/", "runtime/", "nlohmann/", "fmt/"),
-    "runtime/mpi": ("kolo/runtime/",),
-    "runtime/nccl": ("kolo/runtime/",),
-    "runtime/torch": ("kolo/runtime/",),
+    "runtime/doors/mpi": ("kolo/runtime/",),
+    "runtime/doors/nccl": ("kolo/runtime/",),
+    "runtime/doors/torch": ("kolo/runtime/",),
+    "runtime/include/kolo/runtime": (),
     "targets": ("codec/", "targets/", "compiler/", "ir/", "kolo/runtime/PluginAbi.h", "kolo/runtime/DeviceAbi.h", *MLIR, "lld/",
                 "nlohmann/"),
     "tools": ("",),
@@ -67,21 +67,15 @@ MAY_INCLUDE = {
     "tools/run": ("codec/", "ir/reference/", "kolo/runtime/", "tools/compile/", *MLIR, "fmt/"),
     "tools/tune": ("compiler/cost/", "kolo/runtime/", "tools/compile/", "tools/run/", *MLIR, "fmt/", "nlohmann/"),
 }
-RULE_BELOW = {"runtime": "runtime", "targets": "targets"}  # whose folders share one rule, but for those that have their own
+# The folders of the runtime, but for its doors, in layers: each may include those before it.
+LAYERS = ("base", "wait", "memory", "network", "network/tcp", "network/fabric", "peers", "bootstrap", "loader", "call", "device",
+          "device/cuda", "device/hip")
+MAY_INCLUDE |= {f"runtime/{layer}": ("kolo/runtime/", *(f"runtime/{before}/" for before in LAYERS[:place]), "nlohmann/", "fmt/")
+                for place, layer in enumerate(LAYERS)}
+RULE_BELOW = {"targets": "targets"}  # whose folders share one rule, but for those that have their own
 LIBRARIES = re.compile(r"^(CLI|fmt|gmock|gtest|lld|llvm|llvm-c|mlir|nlohmann)/")
 
-# The folders of the runtime: each may include those before it.
-LAYERS = ("include/kolo/runtime", "", "wait", "memory", "network", "network/fabric", "network/tcp", "transport", "bootstrap",
-          "loader", "device", "device/cuda", "device/hip", "mpi", "nccl", "torch")
-# Those that include one behind it, or `""`, which mixes the bottom with the top. This list only shrinks.
-AGAINST_LAYERS = {
-    "": ("loader", "memory", "network", "transport", "wait"),
-    "memory": ("transport",),
-    "network": ("network/fabric",),
-    "network/fabric": ("network/tcp",),
-    "network/tcp": ("bootstrap",),
-}
-# Folders that include each other, outside the runtime. This list only shrinks.
+# Folders that include each other. This list only shrinks.
 MUTUAL = [("compiler", "compiler/check"), ("compiler", "compiler/sync"), ("compiler/check", "compiler/check/sizes"),
           ("targets/cpu", "targets/cpu/kernels")]
 
@@ -103,9 +97,9 @@ WIDER = {
     "compiler/import/PlanReader": (39, 14),
     "compiler/model/Tracer": (28, 17),
     "dsl/Recording": (3, 17),
-    "runtime/Call": (14, 25),
-    "runtime/CommunicatorState": (44, 24),
-    "runtime/Plan": (4, 25),
+    "runtime/call/Call": (14, 25),
+    "runtime/call/CommunicatorState": (44, 24),
+    "runtime/call/Plan": (4, 25),
     "runtime/device/DeviceState": (88, 31),
     "runtime/include/kolo/runtime/ProgramInfo": (3, 19),
     "runtime/network/fabric/FabricTransport": (65, 21),
@@ -113,9 +107,9 @@ WIDER = {
     "runtime/network/tcp/Connection": (37, 23),
     "runtime/network/tcp/Greeter": (38, 23),
     "runtime/network/tcp/TcpTransport": (54, 23),
-    "runtime/torch/Group": (46, 10),
-    "runtime/transport/HostLinks": (44, 18),
-    "runtime/transport/Peers": (34, 13),
+    "runtime/doors/torch/Group": (46, 10),
+    "runtime/peers/HostLinks": (44, 18),
+    "runtime/peers/Peers": (34, 13),
     "targets/cpu/ProgramLowering": (33, 2),
     "targets/gpu/KernelLowering": (40, 7),
     "targets/gpu/MoveFunctions": (36, 6),
@@ -156,17 +150,6 @@ def forbidden_includes(tree):
     return wrong
 
 
-def against_layers(tree):
-    """For each folder of the runtime, the folders behind it that it includes; and folders that are in no layer."""
-    found, unknown = {}, set()
-    for a, b in includes.pairs({path: text for path, text in tree.items() if path.startswith("runtime/")}):
-        a, b = (re.sub("^runtime/?", "", folder) for folder in (a, b))
-        unknown |= {a, b} - set(LAYERS)
-        if not unknown and LAYERS.index(b) > LAYERS.index(a):
-            found.setdefault(a, set()).add(b)
-    return {folder: tuple(sorted(behind)) for folder, behind in found.items()}, unknown
-
-
 def wide_classes(tree):
     """The classes that are wider than a class may be: (methods, fields) by name and folder."""
     return {f"{os.path.dirname(path)}/{each.name}": (each.methods, each.fields)
@@ -186,12 +169,8 @@ class Layout(unittest.TestCase):
     def test_every_rule_is_for_a_folder(self):
         self.assertEqual(set(MAY_INCLUDE) - {os.path.dirname(path) for path in self.tree}, set())
 
-    def test_the_runtime_is_in_layers_but_for_a_list_that_shrinks(self):
-        self.assertEqual(against_layers(self.tree), (AGAINST_LAYERS, set()))
-
     def test_folders_do_not_include_each_other_but_for_a_list_that_shrinks(self):
-        outside = {pair: number for pair, number in includes.pairs(self.tree).items() if not pair[0].startswith("runtime")}
-        self.assertEqual(includes.mutual(outside), MUTUAL)
+        self.assertEqual(includes.mutual(includes.pairs(self.tree)), MUTUAL)
 
     def test_classes_are_not_wide_but_for_a_list_that_shrinks(self):
         self.assertEqual(wide_classes(self.tree), WIDER)
@@ -230,7 +209,7 @@ class Layout(unittest.TestCase):
         """But for doors, exploration, exports and imports, which serve some. All else follows from the facts in these."""
         known = {path for path, text in self.tree.items()
                  if re.search(r'\bAllToAll\b|KOLO_ALL_TO_ALL\b|"all_to_all"', re.sub("//.*", "", text))
-                 and not re.match("algorithms/|bench/|compiler/(export|import)/|runtime/(mpi|nccl|torch)/|tools/explore/", path)}
+                 and not re.match("algorithms/|bench/|compiler/(export|import)/|runtime/doors/|tools/explore/", path)}
         self.assertEqual(known, {"compiler/cost/bounds/Bounds.cpp", "dsl/Collectives.h", "dsl/include/kolo/dsl/Collective.h",
                                  "ir/Kolo.h", "ir/KoloBase.td", "ir/reference/Oracle.cpp", "ir/reference/SimulatedCall.cpp",
                                  "runtime/include/kolo/runtime/PluginAbi.h"})
@@ -242,7 +221,7 @@ class Layout(unittest.TestCase):
 
     def test_the_runtime_reads_variables_where_their_caller_may_set_them(self):
         """Not in a program with more rights than its caller; but for what NCCL itself reads so."""
-        ofNccl = {"runtime/nccl/Communicators.cpp", "runtime/nccl/Environment.cpp"}
+        ofNccl = {"runtime/doors/nccl/Communicators.cpp", "runtime/doors/nccl/Environment.cpp"}
         reading = {str(path.relative_to(SOURCE)) for path in sources("runtime") if re.search(r"(?<!secure_)\bgetenv\(", path.read_text())}
         self.assertEqual(reading, ofNccl)
 
@@ -274,12 +253,12 @@ class PlantedViolations(unittest.TestCase):
         return forbidden_includes({**tree, path: f'#include "{include}"\n'})
 
     def test_a_door_that_reaches_inside_the_runtime_by_a_relative_path(self):
-        self.assertEqual(self.wrong("runtime/mpi/Process.cpp", "../CommunicatorState.h", "runtime/CommunicatorState.h"),
-                         ["runtime/mpi/Process.cpp includes runtime/CommunicatorState.h"])
+        self.assertEqual(self.wrong("runtime/doors/mpi/Process.cpp", "../../call/CommunicatorState.h", "runtime/call/CommunicatorState.h"),
+                         ["runtime/doors/mpi/Process.cpp includes runtime/call/CommunicatorState.h"])
 
     def test_a_name_that_begins_in_a_folder_that_a_target_adds(self):
-        self.assertEqual(self.wrong("runtime/nccl/Door.cpp", "wait/Wait.h", "runtime/wait/Wait.h"),
-                         ["runtime/nccl/Door.cpp includes runtime/wait/Wait.h"])
+        self.assertEqual(self.wrong("runtime/doors/nccl/Door.cpp", "wait/Wait.h", "runtime/wait/Wait.h"),
+                         ["runtime/doors/nccl/Door.cpp includes runtime/wait/Wait.h"])
 
     def test_a_compiler_that_knows_its_tools(self):
         self.assertEqual(self.wrong("compiler/check/Bits.cpp", "tools/run/Data.h", "tools/run/Data.h"),
@@ -305,16 +284,18 @@ class PlantedViolations(unittest.TestCase):
                          ["bench/new has no rule", "bench/new/Bench.cpp includes runtime/include/kolo/runtime/Plugin.h"])
 
     def test_what_is_allowed(self):
-        for path, include, other in (("runtime/mpi/Process.cpp", "kolo/runtime/Plugin.h", "runtime/include/kolo/runtime/Plugin.h"),
-                                     ("runtime/mpi/Process.cpp", "Handles.h", "runtime/mpi/Handles.h"),
+        for path, include, other in (("runtime/doors/mpi/Process.cpp", "kolo/runtime/Plugin.h", "runtime/include/kolo/runtime/Plugin.h"),
+                                     ("runtime/doors/mpi/Process.cpp", "Handles.h", "runtime/doors/mpi/Handles.h"),
                                      ("compiler/check/Bits.cpp", "mlir/IR/Value.h", "ir/Kolo.h")):
             self.assertEqual(self.wrong(path, include, other), [])
 
     def test_a_layer_that_includes_one_behind_it(self):
-        tree = {"runtime/wait/Wait.h": '#include "../bootstrap/Join.h"\n', "runtime/bootstrap/Join.h": ""}
-        self.assertEqual(against_layers(tree), ({"wait": ("bootstrap",)}, set()))
-        tree = {"runtime/new/A.h": '#include "wait/Wait.h"\n', "runtime/wait/Wait.h": ""}
-        self.assertEqual(against_layers(tree), ({}, {"new"}))
+        self.assertEqual(self.wrong("runtime/wait/Wait.h", "../bootstrap/Join.h", "runtime/bootstrap/Join.h"),
+                         ["runtime/wait/Wait.h includes runtime/bootstrap/Join.h"])
+        self.assertEqual(self.wrong("runtime/network/Choice.h", "network/tcp/Wire.h", "runtime/network/tcp/Wire.h"),
+                         ["runtime/network/Choice.h includes runtime/network/tcp/Wire.h"])
+        self.assertEqual(self.wrong("runtime/new/A.h", "wait/Wait.h", "runtime/wait/Wait.h"),
+                         ["runtime/new has no rule", "runtime/new/A.h includes runtime/wait/Wait.h"])
 
     def test_folders_that_include_each_other(self):
         tree = {"ir/A.h": '#include "codec/B.h"\n', "codec/B.h": '#include "../ir/A.h"\n'}

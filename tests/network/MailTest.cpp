@@ -1,5 +1,5 @@
 // What ranks of different hosts say to each other: the bytes, and the parser that takes nothing else.
-#include "transport/Mail.h"
+#include "peers/Mail.h"
 
 #include <gtest/gtest.h>
 

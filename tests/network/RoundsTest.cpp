@@ -1,5 +1,5 @@
 // Rounds: each host hears of each other exactly once, in the fewest rounds.
-#include "transport/Rounds.h"
+#include "peers/Rounds.h"
 
 #include <gtest/gtest.h>
 

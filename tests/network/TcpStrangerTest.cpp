@@ -1,7 +1,7 @@
 // The TCP transport among processes that do not keep to its protocol.
 #include "Support.h"
 
-#include "bootstrap/Socket.h"
+#include "network/Socket.h"
 #include "network/tcp/Greeter.h"
 #include "network/tcp/TcpTransport.h"
 

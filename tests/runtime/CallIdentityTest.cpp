@@ -1,5 +1,5 @@
 // What makes two calls the same, and two plugins.
-#include "CallIdentity.h"
+#include "call/CallIdentity.h"
 #include "loader/PluginState.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // libkolo_cuda.so: KoloDeviceDriver by the CUDA driver API.
-#include "Variable.h"
+#include "base/Variable.h"
 #include "device/cuda/CudaApi.h"
 
 #include <cstdio>

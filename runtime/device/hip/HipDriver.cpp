@@ -1,5 +1,5 @@
 // libkolo_hip.so: KoloDeviceDriver by HIP.
-#include "Variable.h"
+#include "base/Variable.h"
 #include "device/hip/HipApi.h"
 
 #include <cstdio>

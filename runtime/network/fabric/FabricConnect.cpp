@@ -1,6 +1,6 @@
 // How two ranks meet when one of them first writes to the other: addresses by mail, and then a self-test of all that
 // they will use. Each step waits for one of the peer, and is taken in `progress`.
-#include "Error.h"
+#include "base/Error.h"
 #include "network/fabric/FabricTransport.h"
 
 #include <utility>

@@ -1,6 +1,6 @@
 // How a rank leaves. An endpoint that closes while data still comes to it may lose what it sent last: so the rank tells
 // its last counts, and its peers say farewell when they have them and write nothing more.
-#include "Error.h"
+#include "base/Error.h"
 #include "network/fabric/FabricTransport.h"
 #include "wait/Clock.h"
 

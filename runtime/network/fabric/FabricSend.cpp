@@ -1,5 +1,5 @@
 // What FabricTransport writes to its peers, and what comes from there.
-#include "Error.h"
+#include "base/Error.h"
 #include "network/Cursor.h"
 #include "network/fabric/FabricTransport.h"
 #include "wait/Clock.h"

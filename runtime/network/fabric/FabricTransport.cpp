@@ -1,6 +1,6 @@
 #include "network/fabric/FabricTransport.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "network/fabric/Providers.h"
 #include "wait/Clock.h"
 

@@ -1,9 +1,9 @@
 // FabricTransport: the Transport by libfabric. README.md of this folder says how it works.
 #pragma once
 
+#include "network/Fabric.h"
 #include "network/Registrations.h"
 #include "network/fabric/Arrivals.h"
-#include "network/fabric/Fabric.h"
 #include "network/fabric/Letter.h"
 #include "network/fabric/Nic.h"
 #include "network/fabric/SelfTest.h"

@@ -1,8 +1,8 @@
 #include "network/fabric/Letter.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "network/Cursor.h"
-#include "network/fabric/Fabric.h"
+#include "network/Fabric.h"
 
 namespace kolo::runtime::fabric {
 namespace {

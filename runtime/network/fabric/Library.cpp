@@ -1,7 +1,7 @@
 #include "network/fabric/Library.h"
 
-#include "Error.h"
-#include "Variable.h"
+#include "base/Error.h"
+#include "base/Variable.h"
 
 #include <dlfcn.h>
 

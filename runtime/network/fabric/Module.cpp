@@ -1,5 +1,5 @@
 // What libkolo_fabric.so exports: see Fabric.h.
-#include "Error.h"
+#include "base/Error.h"
 #include "network/fabric/FabricTransport.h"
 #include "network/fabric/Providers.h"
 

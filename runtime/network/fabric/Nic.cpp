@@ -1,6 +1,6 @@
 #include "network/fabric/Nic.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_endpoint.h>

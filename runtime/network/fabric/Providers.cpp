@@ -1,6 +1,6 @@
 #include "network/fabric/Providers.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "network/fabric/SelfTest.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 namespace kolo::runtime::fabric {
 namespace {

@@ -1,6 +1,6 @@
 #include "network/tcp/Connection.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "network/tcp/Greeter.h"
 
 #include <linux/sockios.h>

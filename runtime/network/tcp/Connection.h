@@ -1,8 +1,8 @@
 // Connection: one TCP connection to a peer, with what waits to be sent and what has arrived.
 #pragma once
 
-#include "bootstrap/Socket.h"
 #include "network/Registrations.h"
+#include "network/Socket.h"
 #include "network/tcp/Wire.h"
 
 #include <sys/uio.h>

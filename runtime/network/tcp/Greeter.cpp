@@ -1,6 +1,6 @@
 #include "network/tcp/Greeter.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "network/tcp/SocketAddress.h"
 
 #include <sys/socket.h>

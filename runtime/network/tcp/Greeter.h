@@ -1,7 +1,7 @@
 // Greeter: makes the connections of one rank to others, and keeps strangers out.
 #pragma once
 
-#include "bootstrap/Socket.h"
+#include "network/Socket.h"
 #include "network/tcp/Wire.h"
 
 #include <poll.h>

@@ -1,7 +1,7 @@
 // Greeter: what becomes of one connection, from its first byte to its last proof.
 #include "network/tcp/Greeter.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

@@ -1,6 +1,6 @@
 #include "network/tcp/SocketAddress.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>

@@ -1,7 +1,7 @@
 // SocketAddress: addresses as the kernel takes them, and sockets that listen at them.
 #pragma once
 
-#include "bootstrap/Socket.h"
+#include "network/Socket.h"
 #include "network/tcp/Wire.h"
 
 #include <sys/socket.h>

@@ -1,7 +1,7 @@
 // How a TcpTransport is connected with its peers: at the start, and later.
 #include "network/tcp/TcpTransport.h"
 
-#include "Error.h"
+#include "base/Error.h"
 
 #include <utility>
 

@@ -1,6 +1,6 @@
 #include "network/tcp/TcpTransport.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "network/tcp/SocketAddress.h"
 
 #include <sys/eventfd.h>

@@ -1,8 +1,8 @@
 // TcpTransport: the Transport that needs nothing but TCP.
 #pragma once
 
-#include "bootstrap/Socket.h"
 #include "network/Registrations.h"
+#include "network/Socket.h"
 #include "network/tcp/Connection.h"
 #include "network/tcp/Greeter.h"
 #include "network/tcp/Wire.h"

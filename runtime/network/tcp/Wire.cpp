@@ -1,6 +1,6 @@
 #include "network/tcp/Wire.h"
 
-#include "Error.h"
+#include "base/Error.h"
 #include "network/Cursor.h"
 
 #include <algorithm>

@@ -4,7 +4,7 @@
 #include "Support.h"
 
 #include "network/fabric/FabricTransport.h"
-#include "network/fabric/TcpMails.h"
+#include "network/tcp/TcpMails.h"
 
 namespace kolo::test {
 

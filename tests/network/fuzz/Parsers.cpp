@@ -6,7 +6,7 @@
 #include "bootstrap/RendezvousWire.h"
 #include "network/tcp/Connection.h"
 #include "network/tcp/Wire.h"
-#include "transport/Mail.h"
+#include "peers/Mail.h"
 
 #include <sys/socket.h>
 

@@ -1,0 +1,102 @@
+// Call: one call of a collective, as this rank alone checks and resolves it.
+#pragma once
+
+#include "kolo/runtime/Communicator.h"
+#include "loader/PluginState.h"
+#include "memory/Segments.h"
+#include "peers/Control.h"
+
+#include <cstdint>
+
+namespace kolo::runtime {
+
+/// How input and output overlap.
+enum class Overlap : uint8_t {
+  None,
+  InPlace, // at the one offset that the collective defines
+  Other,
+};
+
+/// Sizes of the buffers, in multiples of count.
+struct Extent {
+  int64_t input = 0;
+  int64_t output = 0;
+};
+
+struct Call {
+  const ProgramInfo *info = nullptr;
+  const KoloProgram *program = nullptr;
+  CallKey key;
+  int64_t dimSizes[KOLO_MAX_MESH_DIMS] = {1, 1, 1, 1};
+  int64_t coordinates[KOLO_MAX_MESH_DIMS] = {};
+  int64_t elementBytes = 0; // of what is computed with
+  int32_t computedType = 0; // KoloType: the call's own, or f32 (WideAverage.h), which the buffers then hold, too
+  int64_t root = 0;
+  KoloReduceKernel reduce = nullptr;
+  KoloAverageKernel average = nullptr;
+  KoloReduceKernel reduceNumbers = nullptr; // of f32, for programs with codecs
+
+  Extent extent;                           // of this rank
+  Extent largest;                          // of any rank
+  int64_t inPlaceOffset = 0;               // of the input in the output when in place, in multiples of count
+  Mesh mesh;                               // that the program runs on
+  bool isProved = false;                   // on this mesh
+  MemoryKind memory = MemoryKind::Windows; // where this rank's buffers are, if the program was selected
+
+  // The caller's buffers. A size is 0 if the collective does not use the buffer on this rank.
+  std::byte *input = nullptr;
+  std::byte *output = nullptr;
+  size_t inputBytes = 0;
+  size_t outputBytes = 0;
+  size_t scratchBytes = 0;
+  bool publishes = false;
+  bool hasPackets = false;
+  int64_t numLanes = 1; // of every rank; the caller of planCall sets it
+
+  int64_t unitBytes() const { return key.count * elementBytes; }
+  bool isWidened() const { return computedType != key.type; }
+  void setPointers(const CallArguments &arguments) {
+    // The runtime never writes the input; generated code takes the type without const.
+    input = static_cast<std::byte *>(const_cast<void *>(arguments.input));
+    output = static_cast<std::byte *>(arguments.output);
+  }
+  /// InvalidArgument: a buffer that this rank uses is null.
+  Status checkPointers() const;
+  Overlap overlap() const;
+  /// Bytes of input and output together; bytes that belong to both count once.
+  size_t accessedBytes() const;
+  /// Where the buffers that this rank uses are.
+  MemoryKind memoryKind(const SegmentTable &segments) const;
+  /// Whether input and output overlap in a way that the program does not support.
+  bool mustCopyInput() const;
+  /// Whether peers access input or output.
+  bool isShared() const { return info->sharesInput || info->sharesOutput; }
+  /// Bytes that a call of `count` elements needs; a negative number is an error of the plugin. Packets: of one turn.
+  int64_t scratchBytesFor(int64_t count) const;
+  int64_t publishedBytesFor(int64_t count) const;
+  /// Whether that are more bytes than an announcement holds.
+  bool publishesMuch() const {
+    return publishes && publishedBytesFor(key.count) > static_cast<int64_t>(Announcement::maxPublishedBytes);
+  }
+  int64_t packetBytesFor(int64_t count) const;
+
+private:
+  KoloShape shapeFor(int64_t count) const;
+};
+
+/// The rank that plans a call.
+struct Planner {
+  int rank = 0;
+  int size = 1;
+  MemoryKind least = MemoryKind::Windows; // Ordinary: a peer's buffers are there, which decides the selection
+  std::string_view tag = {};              // of the communicator
+  bool widensAverages = true;             // devices do not
+};
+
+/// Checks everything that one rank can check, and selects the program if the arguments name none. A selection without
+/// an entry for windows gives the one for ordinary memory. Blocks on nothing. InvalidArgument, UnsupportedMesh,
+/// BadPlugin.
+Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
+                      const Planner &planner);
+
+} // namespace kolo::runtime

@@ -1,0 +1,71 @@
+// What makes two calls the same: to the plans of this rank, on the host and on devices, and to the peers.
+#pragma once
+
+#include "kolo/runtime/Communicator.h"
+#include "peers/Control.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace kolo::runtime {
+
+/// Whether two calls are the same but for plugin and buffers, and for what some programs ignore: reduction and root.
+inline bool areAlike(const CallArguments &left, const CallArguments &right) {
+  return left.count == right.count && left.type == right.type && left.collective == right.collective &&
+         left.allowsLoss == right.allowsLoss && left.program == right.program && left.mesh == right.mesh;
+}
+
+/// A call without its buffers. Two calls are the same exactly when these are equal. A view: the arguments must outlive
+/// it.
+struct CallIdentity {
+  uint64_t pluginLoad; // PluginState::load
+  const CallArguments &arguments;
+
+  bool operator==(const CallIdentity &other) const {
+    const CallArguments &left = arguments, &right = other.arguments;
+    return pluginLoad == other.pluginLoad && left.reduction == right.reduction && left.root == right.root &&
+           areAlike(left, right);
+  }
+};
+
+/// A call that a plan keeps. Owns the text that its arguments refer to.
+class KeptCall {
+public:
+  KeptCall(uint64_t load, const CallArguments &arguments)
+      : pluginLoad(load), program(arguments.program), copy(arguments) {
+    copy.program = program;
+  }
+  KeptCall(const KeptCall &) = delete;
+  KeptCall &operator=(const KeptCall &) = delete;
+
+  CallIdentity identity() const { return {pluginLoad, copy}; }
+  const CallArguments &arguments() const { return copy; }
+  /// Whether the call is the same to the peers, by whatever load of the plugin.
+  bool isRepeatedBy(const CallArguments &call) const {
+    return (!usesReduction || copy.reduction == call.reduction) && (!usesRoot || copy.root == call.root) &&
+           areAlike(copy, call);
+  }
+  /// What the program does not ignore.
+  void setUse(bool ofReduction, bool ofRoot) {
+    usesReduction = ofReduction;
+    usesRoot = ofRoot;
+  }
+  uint64_t load() const { return pluginLoad; }
+  void setLoad(uint64_t load) { pluginLoad = load; }
+  void setPointers(const CallArguments &from) {
+    copy.input = from.input;
+    copy.output = from.output;
+  }
+
+private:
+  uint64_t pluginLoad;
+  std::string program;
+  CallArguments copy;
+  bool usesReduction = true, usesRoot = true;
+};
+
+/// Mismatch when the calls of these two ranks differ: the message names the first difference.
+Status compareCalls(const CallKey &first, const CallKey &other, std::pair<int, int> ranks);
+
+} // namespace kolo::runtime

@@ -1,0 +1,198 @@
+// CommunicatorState: lifetime, barrier and window exchange. Calls of collectives are in Entry.cpp and Invocation.cpp.
+#include "call/CommunicatorState.h"
+
+#include "base/Error.h"
+#include "memory/Copy.h"
+#include "wait/Cores.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace kolo::runtime {
+
+void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::free(memory); }
+
+CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
+    : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
+      peerSegments(*ranks), holding(
+                                Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,
+                                // Other hosts write without an exchange, and network cards know the pages.
+                                ranks->links() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }) {
+  size_t numHere = 0;
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    numHere += !ranks->isRemote(peer);
+  rules.isAlone = numHere == 1 && ranks->links() && !ranks->links()->writesByDevice();
+  rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
+  auto size = static_cast<size_t>(ranks->size());
+  channelSent.resize(size * numChannels);
+  channelAwaited.resize(size * numChannels);
+  if (ranks->links())
+    ranks->setWatch([this] { return findDeparture(); });
+}
+
+CommunicatorState::~CommunicatorState() {
+  if (ranks->kind() != RankKind::Threads)
+    return;
+  for (auto &[key, set] : semaphores)
+    if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
+      ranks->keepForPeers(memory);
+  for (const std::shared_ptr<Segment> &memory :
+       {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release()),
+        std::shared_ptr<Segment>(llPackets.release()), std::shared_ptr<Segment>(ll128Lines.release())})
+    if (memory)
+      ranks->keepForPeers(memory);
+}
+
+Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
+  int numLanes = ranks->settings().lanes;
+  ranks->setPolicy(choosePolicy(ranks->settings().wait, haveOwnCores(cores, numLanes)));
+  tiles.reset(static_cast<std::byte *>(std::aligned_alloc(4096, tileBytes * static_cast<size_t>(numLanes))));
+  if (!tiles)
+    return error(StatusCode::OutOfMemory, "no memory for {} tiles", numLanes);
+  lanes.start(numLanes, ranks->policy());
+  return {};
+}
+
+/// Whether no peer can access what this rank holds. Any thread, between two calls.
+bool CommunicatorState::isHeldMemoryQuiet() const {
+  if (ranks->isAborted())
+    return true; // this rank has waited for its peers: see endFailedCall
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    if (ranks->block(peer).finished.load(std::memory_order_acquire) < lastHeld)
+      return false;
+  return true;
+}
+
+Record &CommunicatorState::nextRecord(Operation operation) {
+  steady = nullptr;
+  Record &record = exchange.next();
+  record.operation = operation;
+  segments->takeReleased(record);
+  return record;
+}
+
+Status CommunicatorState::exchangeRecords() {
+  Status status = exchange.perform();
+  if (status.isOk() || status.code() == StatusCode::Mismatch)
+    for (int peer = 0; peer < ranks->size(); ++peer)
+      peerSegments.release(peer, exchange.heard(peer));
+  return status;
+}
+
+/// The second exchange, only when some record names a new segment. Nobody goes on before all have mapped the segment.
+/// So its owner may finish, and even free it, while a peer is slow.
+Status CommunicatorState::confirmNews(const Status &own, std::span<const Location> named) {
+  Record &record = nextRecord(Operation::Confirm);
+  if (!own.isOk())
+    setFailure(record, own);
+  Status status = exchangeRecords();
+  if (status.isOk())
+    status = exchange.firstRefusal();
+  if (status.isOk())
+    for (const Location &location : named)
+      segments->setConfirmed(location);
+  return status;
+}
+
+/// Plans the call as any rank would, at memory that is nobody's.
+Status CommunicatorState::carries(const PluginState &plugin, const CallArguments &arguments) const {
+  static std::byte somewhere;
+  CallArguments shared = arguments;
+  shared.input = shared.output = &somewhere;
+  auto plan = [&](RankKind kind) -> Status {
+    MemoryKind memory = kind == RankKind::Threads ? MemoryKind::Windows : MemoryKind::Ordinary;
+    Result<Call> planned =
+        planCall(plugin, shared, SegmentTable(kind), {0, ranks->size(), memory, ranks->settings().tag});
+    if (!planned.isOk())
+      return planned.status();
+    planned->numLanes = ranks->settings().lanes;
+    if (Status status = checkPublished(*planned); !status.isOk())
+      return status;
+    return ranks->links() ? checkHosts(*planned, *ranks) : Status();
+  };
+  Status status = plan(ranks->kind());
+  // Another program may be selected for windows, and must be for several hosts, too. All memory of threads counts so.
+  return status.isOk() && ranks->links() ? plan(RankKind::Threads) : status;
+}
+
+std::vector<Mesh> CommunicatorState::meshes() const {
+  std::vector<Mesh> found;
+  auto add = [&](std::vector<MeshDim> dims) {
+    if (Result<Mesh> made = Mesh::create(std::move(dims)); made.isOk())
+      found.push_back(std::move(made).value());
+  };
+  const int size = ranks->size();
+  if (const HostLinks *links = ranks->links()) {
+    const int numHosts = links->map().numHosts(), numEach = size / numHosts;
+    bool areInOrder = numEach > 1 && size % numHosts == 0;
+    for (int rank = 0; areInOrder && rank < size; ++rank)
+      areInOrder = links->hostOf(rank) == rank / numEach;
+    if (areInOrder)
+      add({{"node", numHosts}, {"gpu", numEach}});
+  }
+  add({{"rank", size}});
+  return found;
+}
+
+Traffic CommunicatorState::traffic() const {
+  Traffic all = moved;
+  if (const HostLinks *links = ranks->links()) {
+    all.messages = static_cast<int64_t>(links->numMails());
+    all.connections = static_cast<int64_t>(links->numConnections());
+  }
+  return all;
+}
+
+Status CommunicatorState::barrier() {
+  if (!ranks->mayCall())
+    return ranks->whyNoCall();
+  Plan *last = steady;
+  nextRecord(Operation::Barrier);
+  Status status = exchangeRecords();
+  if (status.isOk()) // ranks know of each other what they knew before
+    steady = last;
+  return status;
+}
+
+Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {
+  if (!ranks->mayCall())
+    return ranks->whyNoCall();
+  std::optional<Location> location = segments->locate(window.segment->data(), window.sizeBytes);
+  Record &record = nextRecord(Operation::ExchangeWindows);
+  if (location)
+    record.buffers[0] = *location;
+  else
+    setFailure(record, error(StatusCode::InvalidArgument, "the window belongs to another communicator"));
+  if (Status status = exchangeRecords(); !status.isOk())
+    return status;
+  if (Status status = exchange.firstRefusal(); !status.isOk())
+    return status;
+  std::vector<RemoteWindow> windows;
+  const uint64_t number = ranks->links() ? buffersNumber(agreements + 1) : 0;
+  // Guarded, because a rank without memory must still take part in the confirmation.
+  Status own = guarded([&]() -> Status {
+    for (int peer = 0; peer < ranks->size(); ++peer) {
+      const Location &theirs = exchange.heard(peer).buffers[0];
+      bool isSelf = peer == ranks->rank();
+      Result<std::byte *> address = isSelf ? Result(window.segment->data()) : peerSegments.resolve(peer, theirs);
+      if (!address.isOk())
+        return address.status();
+      windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(RemoteWindowState{
+          peer, *address, theirs.sizeBytes, number, isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
+    }
+    return {};
+  });
+  if (Status status = confirmNews(own, {&*location, 1}); !status.isOk())
+    return status;
+  if (ranks->links()) {
+    window.accesses.push_back(std::make_unique<WindowAccess>(ranks->sharedLinks(), number));
+    if (Status status = registerWindow({window.segment->data(), window.sizeBytes}, ++agreements, *ranks);
+        !status.isOk())
+      return ranks->abort(status);
+    if (Status status = connectRanks(*ranks); !status.isOk())
+      return status;
+  }
+  return windows;
+}
+
+} // namespace kolo::runtime

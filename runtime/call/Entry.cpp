@@ -1,0 +1,312 @@
+// The entry to a collective: what ranks agree on, and learn about each other, before generated code runs.
+#include "call/CommunicatorState.h"
+
+#include "base/Error.h"
+#include "call/CallIdentity.h"
+#include "call/Remote.h"
+#include "call/WideAverage.h"
+
+#include <algorithm>
+#include <array>
+
+namespace kolo::runtime {
+
+Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
+  if (!ranks->mayCall())
+    return ranks->whyNoCall();
+  Status status =
+      isWidened(arguments.type, arguments.reduction) ? runWide(plugin, arguments) : runAsGiven(plugin, arguments);
+  endUse();
+  return status;
+}
+
+/// This rank accesses no memory of its peers any more, and needs none of its own.
+void CommunicatorState::endUse() {
+  ranks->block(ranks->rank()).finished.store(exchange.number(), std::memory_order_release);
+  if (!holding.hasBegun())
+    return;
+  lastHeld = exchange.number();
+  holding.end();
+}
+
+Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArguments &arguments) {
+  const bool isRepeat = isRepeated(plugin, arguments);
+  Plan *plan = isRepeat ? steady : plans.find(plugin, arguments, *segments, rules);
+  // Without room for its memory the call is refused like a new one that cannot have it.
+  if (plan && plan->usesHeld && !holding.begin().isOk()) [[unlikely]]
+    plan = nullptr;
+  bool isAgreed = isRepeat && exchange.maySkip();
+  if (isAgreed) {
+    exchange.skip();
+  } else if (plan) {
+    steady = nullptr;
+    if (Status status = propose(*plan, 0, isAgreed); !status.isOk())
+      return status;
+  }
+  // The plugin by which a repeated plan was made may be unloaded: mayRepeat must not read it.
+  if (isAgreed && (isRepeat || mayRepeat(*plan))) {
+    Status status = guarded([&] { return takeBuffers(*plan, plugin, arguments); });
+    if (!status.isOk()) { // the peers may be in the call already
+      (void)ranks->abort(rankError(status.code(), ranks->rank(), "{}", status.message()));
+      return endFailedCall();
+    }
+  } else if (!isAgreed) {
+    Result<Plan *> agreed = agree(plugin, arguments);
+    if (!agreed.isOk())
+      return agreed.status();
+    plan = *agreed;
+    for (Arena *each : {&arena, &wideBuffers, &llPackets, &ll128Lines})
+      each->dropReplaced(holding);
+    if (plan->call.publishes)
+      if (Status status = meetAgain(*plan, 0); !status.isOk())
+        return status;
+  }
+  Status status = runLanes(*plan);
+  steady = status.isOk() && mayRepeat(*plan) ? plan : nullptr;
+  return status;
+}
+
+/// Publishes this rank's input if the program publishes inputs, and announces the plan's number.
+Status CommunicatorState::propose(Plan &plan, int64_t piece, bool &isAgreed) {
+  if (plan.call.publishes)
+    publish(plan, piece);
+  size_t publishedBytes = 0; // that other hosts must be sent
+  if (ranks->links() && plan.call.publishes)
+    publishedBytes =
+        static_cast<size_t>(plan.call.publishedBytesFor(pieceCount(plan.call, plan.buffers.pieces, piece)));
+  return exchange.propose(plan.agreement, publishedBytes, isAgreed);
+}
+
+/// An exchange inside a call on which all ranks have agreed.
+Status CommunicatorState::meetAgain(Plan &plan, int64_t piece) {
+  bool isAgreed = false;
+  Status status = propose(plan, piece, isAgreed);
+  if (status.isOk() && !isAgreed)
+    return ranks->abort(error(StatusCode::SystemError, "ranks that had agreed on a call of program {} no longer do",
+                              plan.call.info->name));
+  return status;
+}
+
+/// The way of a new call: every rank resolves it and announces a record.
+Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArguments &arguments,
+                                        const Status &refusal) {
+  Plan *plan = nullptr;
+  Agreed agreed;
+  for (bool isAgreed = false; !isAgreed;) {
+    // The record carries every failure to the peers, who would otherwise wait for this rank until the timeout.
+    Status own = !refusal.isOk() ? refusal : guarded([&] {
+      if (!plan)
+        plan = &plans.replace(plugin, arguments);
+      return prepare(plugin, arguments, agreed, *plan);
+    });
+    Record &record = nextRecord(Operation::Run);
+    record.selectedBy = agreed.memory;
+    if (plan)
+      fillRecord(record, *plan);
+    if (!own.isOk())
+      setFailure(record, own);
+    if (Status status = exchangeRecords(); !status.isOk())
+      return status;
+    if (Status status = exchange.firstRefusal(); !status.isOk())
+      return status;
+    if (selectedDifferently(agreed))
+      continue;
+    if (Status status = compareCalls(); !status.isOk())
+      return status;
+    isAgreed = !stageDifferently(agreed);
+  }
+  uint64_t agreement = ++agreements; // counted even if this rank fails now, because the peers count it
+  if (Status status = enter(*plan); !status.isOk())
+    return status;
+  if (ranks->links()) {
+    plans.endRemoteAccess(plan->generation);
+    bool lendsOutput = mayRepeat(*plan) && ranks->links()->areApart() && plan->call.info->sharesOutput;
+    if (Status status = registerPlan(*plan, agreement, lendsOutput, *ranks); !status.isOk())
+      return ranks->abort(status);
+  }
+  plan->agreement = agreement;
+  return plan;
+}
+
+/// Whether ranks selected a program by different kinds of memory. All then select the one for ordinary memory.
+bool CommunicatorState::selectedDifferently(Agreed &agreed) const {
+  bool areEqual = true;
+  for (int peer = 0; peer < ranks->size(); ++peer) {
+    areEqual &= exchange.heard(peer).selectedBy == exchange.heard(0).selectedBy;
+    agreed.memory = std::max(agreed.memory, exchange.heard(peer).selectedBy);
+  }
+  return !areEqual;
+}
+
+/// Whether ranks need different staging. If one rank must stage, all ranks stage, so that all run the same pieces.
+bool CommunicatorState::stageDifferently(Agreed &agreed) const {
+  bool areEqual = true;
+  for (int peer = 0; peer < ranks->size(); ++peer) {
+    areEqual &= exchange.heard(peer).staging == exchange.heard(0).staging;
+    agreed.staging = std::max(agreed.staging, exchange.heard(peer).staging);
+  }
+  return !areEqual;
+}
+
+/// This rank's own part. Involves no peer.
+Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, const Agreed &agreed,
+                                  Plan &plan) {
+  plan.call = {};
+  Result<Call> planned =
+      planCall(plugin, arguments, *segments, {ranks->rank(), ranks->size(), agreed.memory, ranks->settings().tag});
+  if (!planned.isOk())
+    return planned.status();
+  plan.call = *planned;
+  plan.call.numLanes = ranks->settings().lanes;
+  plan.program = plan.call.info->name;
+  plan.request.setUse(plan.call.info->reduces, hasRoot(plan.call.info->collective));
+  std::unique_ptr<Semaphores> &set = semaphores[{plugin.content, plan.call.key.program}];
+  if (!set) {
+    auto made = std::make_unique<Semaphores>(plan.call.info->numSemaphores, ranks->size(), ranks->settings().lanes);
+    if (Status status = made->allocate(*segments); !status.isOk())
+      return status;
+    set = std::move(made);
+  }
+  plan.semaphores = set.get();
+  Result<Buffers> placed = placeBuffers(plan.call, agreed.staging, {*segments, arena, holding}, rules);
+  if (!placed.isOk())
+    return placed.status();
+  plan.buffers = *placed;
+  if (ranks->links())
+    if (Status status = checkHosts(plan.call, *ranks); !status.isOk())
+      return status;
+  if (plan.buffers.publishesMuch)
+    if (Status status = reservePublished(plan.buffers); !status.isOk())
+      return status;
+  if (plan.call.hasPackets)
+    if (Status status = reservePackets(plan); !status.isOk())
+      return status;
+  // After all changes of the table for this call, and before the record takes the ids of freed segments.
+  plan.generation = segments->generation();
+  plan.usesHeld = holding.hasBegun();
+  return {};
+}
+
+Status CommunicatorState::reservePublished(Buffers &buffers) {
+  if (Status status = holding.begin(); !status.isOk())
+    return status;
+  if (!published) {
+    Result<std::unique_ptr<Segment>> created =
+        holding.create(*segments, 2 * publishedTurnBytes(ranks->size(), holding.numOthers()));
+    if (!created.isOk())
+      return created.status();
+    published = std::move(created).value();
+  }
+  buffers.remote[KOLO_PUBLISHED] = *segments->locate(published->data(), published->sizeBytes());
+  buffers.local[KOLO_PUBLISHED] = published->data();
+  return {};
+}
+
+/// A packet buffer has two turns, one behind the other. Two are enough, because all ranks enter each call: when a rank
+/// enters a call, all ranks have finished the call before the previous one.
+Status CommunicatorState::reservePackets(Plan &plan) {
+  auto sizeBytes = 2 * static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count));
+  if (sizeBytes == 0)
+    return {};
+  Result<std::byte *> reserved =
+      (plan.call.info->usesLL128 ? ll128Lines : llPackets).reserve(*segments, holding, sizeBytes);
+  if (!reserved.isOk())
+    return reserved.status();
+  plan.buffers.local[KOLO_PACKETS] = *reserved;
+  plan.buffers.remote[KOLO_PACKETS] = *segments->locate(*reserved, sizeBytes);
+  return {};
+}
+
+void CommunicatorState::fillRecord(Record &record, const Plan &plan) const {
+  record.call = plan.call.key;
+  record.staging = plan.buffers.staging;
+  if (plan.isSelected())
+    record.selectedBy = std::max(record.selectedBy, plan.call.memory);
+  std::copy_n(plan.buffers.remote, KOLO_NUM_BUFFER_ROLES, record.buffers);
+  if (plan.semaphores)
+    record.semaphores = plan.semaphores->location(*segments);
+  record.hasNews = segments->isNews(record.semaphores);
+  for (const Location &location : record.buffers)
+    record.hasNews |= segments->isNews(location);
+}
+
+Status CommunicatorState::compareCalls() const {
+  for (int peer = 1; peer < ranks->size(); ++peer)
+    if (Status status = runtime::compareCalls(exchange.heard(0).call, exchange.heard(peer).call, {0, peer});
+        !status.isOk())
+      return status;
+  return {};
+}
+
+/// Maps new segments, and waits until the peers have mapped them.
+Status CommunicatorState::enter(Plan &plan) {
+  bool hasNews = false;
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    hasNews |= exchange.heard(peer).hasNews;
+  const Record &own = exchange.heard(ranks->rank());
+  // Copied, because the confirmation overwrites records.
+  std::array<Location, KOLO_NUM_BUFFER_ROLES + 1> named;
+  std::ranges::copy(own.buffers, named.begin());
+  named.back() = own.semaphores;
+  Status status = guarded([&] {
+    Status resolved = resolvePeers(plan);
+    if (resolved.isOk())
+      makeLanes(plan, *ranks, tiles.get());
+    return resolved;
+  });
+  if (hasNews)
+    status = confirmNews(status, named);
+  return status;
+}
+
+Status CommunicatorState::resolvePeers(Plan &plan) {
+  std::vector<Cell *> cells;
+  plan.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
+  for (size_t turn : {0u, 1u}) {
+    plan.published[turn].clear();
+    plan.packets[turn].clear();
+  }
+  size_t packetBytes =
+      plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    plan.peerBuffers[role].resize(static_cast<size_t>(ranks->size()));
+    plan.peerLocations[role].resize(static_cast<size_t>(ranks->size()));
+  }
+  for (int peer = 0; peer < ranks->size(); ++peer) {
+    const Record &record = exchange.heard(peer);
+    bool isSelf = peer == ranks->rank();
+    for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+      // What is on another host has no address here.
+      Result<std::byte *> address = isSelf ? Result(static_cast<std::byte *>(plan.buffers.local[role]))
+                                           : peerSegments.resolve(peer, record.buffers[role]);
+      if (!address.isOk())
+        return address.status();
+      plan.peerBuffers[role][static_cast<size_t>(peer)] = *address;
+      plan.peerLocations[role][static_cast<size_t>(peer)] = record.buffers[role];
+    }
+    const size_t turnBytes = record.buffers[KOLO_PUBLISHED].sizeBytes / 2;
+    if (plan.buffers.publishesMuch)
+      plan.numPublishedSlots = std::min(plan.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
+    for (size_t turn : {0u, 1u}) {
+      auto *aside = static_cast<std::byte *>(plan.peerBuffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
+      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * turnBytes
+                                                                : exchange.published(peer, turn));
+      auto *packetMemory = static_cast<std::byte *>(plan.peerBuffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
+      plan.packets[turn].push_back(packetMemory + turn * packetBytes);
+    }
+    if (plan.semaphores->isConnected())
+      continue;
+    std::shared_ptr<Segment> own = plan.semaphores->memory();
+    Result<std::byte *> address =
+        isSelf ? Result(own ? own->data() : nullptr) : peerSegments.resolve(peer, record.semaphores);
+    if (!address.isOk())
+      return address.status();
+    cells.push_back(reinterpret_cast<Cell *>(*address));
+  }
+  plan.publishedNow = plan.published[0]; // for later calls to allocate nothing
+  if (!plan.semaphores->isConnected())
+    plan.semaphores->connect(std::move(cells));
+  return {};
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,115 @@
+// Join: what ranks announce to each other once, when all have mapped the control segment.
+#include "base/Error.h"
+#include "call/CommunicatorState.h"
+#include "memory/Copy.h"
+#include "wait/Cores.h"
+
+#include <unistd.h>
+
+namespace kolo::runtime {
+namespace {
+
+constexpr uint64_t probeValue = 0x6b6f6c6f70726f62;
+const uint64_t probeWord = probeValue; // peers read it by cross-memory attach
+
+Status compareSettings(const Exchange &exchange, int numRanks) {
+  const Record &first = exchange.heard(0);
+  for (int peer = 1; peer < numRanks; ++peer) {
+    const Record &other = exchange.heard(peer);
+    if (other.lanes != first.lanes)
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}",
+                       first.lanes, peer, other.lanes);
+    if (other.ordinaryMemory != first.ordinaryMemory)
+      return rankError(StatusCode::Mismatch, peer,
+                       "ranks disagree on KOLO_ORDINARY_MEMORY: rank 0 has {}, rank {} has {}",
+                       toString(static_cast<OrdinaryMemory>(first.ordinaryMemory)), peer,
+                       toString(static_cast<OrdinaryMemory>(other.ordinaryMemory)));
+    if (other.timeoutMs != first.timeoutMs)
+      return rankError(StatusCode::Mismatch, peer,
+                       "ranks disagree on the timeout (KOLO_TIMEOUT_MS): rank 0 has {} ms, rank {} has {} ms",
+                       first.timeoutMs, peer, other.timeoutMs);
+  }
+  return {};
+}
+
+/// Reads a known word of every peer by cross-memory attach.
+Status probeAttach(const Peers &peers) {
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    if (peers.isRemote(peer))
+      continue;
+    uint64_t found = 0;
+    Status status = copyAttached(Direction::FromPeer, peers.block(peer).pid.load(), peers.block(peer).join.probeAddress,
+                                 &found, sizeof(found));
+    if (!status.isOk())
+      return status;
+    if (found != probeValue)
+      return error(StatusCode::SystemError, "cross-memory attach to rank {} reads another process", peer);
+  }
+  return {};
+}
+
+} // namespace
+
+Status CommunicatorState::join() {
+  OrdinaryMemory wanted = ranks->settings().ordinaryMemory;
+  JoinInfo &info = ranks->block(ranks->rank()).join;
+  info.probeAddress = reinterpret_cast<uintptr_t>(&probeWord);
+  info.cores = currentAffinity();
+  if (ranks->links())
+    if (Status status = registerChannels(*ranks); !status.isOk())
+      return status;
+  Record &first = nextRecord(Operation::Join);
+  first.lanes = ranks->settings().lanes;
+  first.ordinaryMemory = static_cast<uint32_t>(wanted);
+  first.timeoutMs = ranks->settings().timeoutMs;
+  if (Status status = exchange.perform(); !status.isOk())
+    return status;
+  ranks->watchPeers();
+  if (Status status = compareSettings(exchange, ranks->size()); !status.isOk())
+    return status;
+
+  bool mustStage = ranks->links() && ranks->links()->writesByDevice();
+  bool mustProbe = ranks->kind() == RankKind::Processes && wanted != OrdinaryMemory::Staged && !mustStage;
+  Status probed = mustProbe ? probeAttach(*ranks) : Status();
+  Record &record = nextRecord(Operation::Join);
+  record.canAttach = probed.isOk();
+  if (wanted == OrdinaryMemory::Attach && mustStage)
+    setFailure(record, error(StatusCode::InvalidArgument,
+                             "KOLO_ORDINARY_MEMORY=attach is not possible over libfabric, whose devices get only "
+                             "windows and Kolo's own memory"));
+  if (wanted == OrdinaryMemory::Attach && !probed.isOk())
+    setFailure(record,
+               error(StatusCode::SystemError, "KOLO_ORDINARY_MEMORY=attach is not possible: {}", probed.message()));
+  if (Status status = exchange.perform(); !status.isOk())
+    return status;
+  if (Status status = exchange.firstRefusal(); !status.isOk())
+    return status;
+  rules.ordinaryMemory = mustStage ? OrdinaryMemory::Staged : wanted;
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    if (!ranks->isRemote(peer) && !exchange.heard(peer).canAttach)
+      rules.ordinaryMemory = OrdinaryMemory::Staged;
+  std::vector<cpu_set_t> cores;
+  for (int peer = 0; peer < ranks->size(); ++peer)
+    if (!ranks->isRemote(peer))
+      cores.push_back(ranks->block(peer).join.cores);
+  return start(cores);
+}
+
+Result<std::unique_ptr<CommunicatorState>> CommunicatorState::joinRanks(std::shared_ptr<ControlMemory> shared,
+                                                                        RankKind kind, int rank,
+                                                                        const Settings &settings,
+                                                                        std::shared_ptr<HostLinks> links) {
+  RankBlock &block = shared->control.block(rank);
+  Presence expected = Presence::Absent;
+  if (!block.presence.compare_exchange_strong(expected, Presence::Joined))
+    return rankError(StatusCode::Mismatch, rank, "rank {} has joined already", rank);
+  if (kind == RankKind::Processes)
+    block.pid.store(getpid());
+  auto ownPeers = std::make_unique<Peers>(std::move(shared), kind, rank, settings, std::move(links));
+  auto state = std::make_unique<CommunicatorState>(std::move(ownPeers));
+  if (Status status = state->join(); !status.isOk())
+    return status;
+  return state;
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,86 @@
+// Plan: a call that was resolved and agreed on, kept for when the caller repeats it.
+#pragma once
+
+#include "call/Buffers.h"
+#include "call/Call.h"
+#include "call/CallIdentity.h"
+#include "call/Lane.h"
+#include "call/Remote.h"
+#include "call/Semaphores.h"
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kolo::runtime {
+
+struct Plan {
+  Plan(const PluginState &plugin, const CallArguments &arguments)
+      : request(plugin.load, arguments), content(plugin.content) {}
+
+  KeptCall request; // with the pointers of the last call
+  PluginContent content;
+  std::string program; // its name, which the plan keeps when the plugin is unloaded
+  Call call;
+  Buffers buffers;
+  Semaphores *semaphores = nullptr;
+  // By role and rank. Copied from the records, which later exchanges overwrite.
+  std::vector<void *> peerBuffers[KOLO_NUM_BUFFER_ROLES];
+  std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
+  std::vector<void *> published[2], packets[2]; // by turn and rank
+  std::vector<void *> publishedNow;             // by rank: where the running piece is published
+  size_t numPublishedSlots = 1;                 // of each turn, on all ranks
+  // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
+  int64_t pieceOffsetBytes = 0;
+  std::vector<void *> peerPieces[2];
+  std::vector<Lane> lanes;
+  bool usesHeld = false;                               // memory of the communicator's holding
+  StoreChoice inputStores{StoreChoice::ratioOfCopies}; // to the staged input
+  StoreChoice runStores{StoreChoice::ratioOfRuns, 16}; // of the generated code to memory of the runtime
+
+  uint64_t generation = 0; // of the segment table; the plan is invalid in any other generation
+  // Number of the agreement of all ranks on this plan, from 1; 0: none. Every rank counts the same exchanges, so equal
+  // numbers on all ranks mean one agreement.
+  uint64_t agreement = 0;
+  // Of a world of several hosts: by which number ranks of other hosts put to these buffers, and their right to do so.
+  uint64_t remoteNumber = 0;
+  std::unique_ptr<RemoteAccess> remoteAccess;
+  // The same for the output, if it is lent to one call alone; 0: `remoteNumber` is for all buffers.
+  uint64_t lentNumber = 0;
+  std::unique_ptr<RemoteAccess> lentAccess;
+  std::vector<std::byte> inputCopy; // see CommunicatorState::takeBuffers
+
+  uint64_t numberFor(int32_t role) const { return role == KOLO_OUTPUT && lentNumber != 0 ? lentNumber : remoteNumber; }
+
+  /// Whether the buffers of this role are the callers' own on all ranks, so that a piece is a range of them.
+  bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
+  /// Whether the plugin selected the program.
+  bool isSelected() const { return request.arguments().program.empty() && request.arguments().collective; }
+};
+
+/// The last few plans of a communicator. Addresses stay valid while the cache lives.
+class PlanCache {
+public:
+  /// Returns a valid, agreed plan of the same call, and gives it the pointers of this call. Null when there is none.
+  /// Other pointers are accepted only if the peers need not know them. Allocates nothing.
+  Plan *find(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
+             const MemoryRules &rules);
+
+  /// Returns an empty plan for this call. It replaces an older plan for it, or else the oldest plan. May throw
+  /// std::bad_alloc.
+  Plan &replace(const PluginState &plugin, const CallArguments &arguments);
+
+  /// Ends the access of other hosts to the buffers of plans of other generations than this one, and of the plan that
+  /// was replaced last.
+  void endRemoteAccess(uint64_t generation);
+
+private:
+  // Of the plan that was replaced last: peers may still repeat its call, until they meet this rank in an exchange.
+  std::unique_ptr<RemoteAccess> replacedAccess, replacedLentAccess;
+  std::array<std::unique_ptr<Plan>, 16> plans;
+  size_t last = 0;   // the plan found last
+  size_t oldest = 0; // the plan made first
+};
+
+} // namespace kolo::runtime

@@ -1,0 +1,187 @@
+#include "call/Remote.h"
+
+#include "base/Error.h"
+#include "call/Plan.h"
+#include "peers/Peers.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <map>
+#include <utility>
+
+namespace kolo::runtime {
+namespace {
+
+std::vector<bool> remoteRanks(const Peers &peers) {
+  std::vector<bool> ranks;
+  for (int peer = 0; peer < peers.size(); ++peer)
+    ranks.push_back(peers.isRemote(peer));
+  return ranks;
+}
+
+/// The dimensions along which two ranks differ.
+std::vector<int> differences(const Call &call, int first, int second) {
+  std::vector<int> dims;
+  for (int dim = static_cast<int>(call.info->meshDims.size()) - 1; dim >= 0; --dim) {
+    auto size = static_cast<int>(call.dimSizes[dim]);
+    if (first % size != second % size)
+      dims.insert(dims.begin(), dim);
+    first /= size;
+    second /= size;
+  }
+  return dims;
+}
+
+bool contains(const std::vector<int> &dims, int dim) { return std::ranges::find(dims, dim) != dims.end(); }
+
+/// The first of the ranks that differ from this one only along dimensions whose ranks share memory: all must be on one
+/// host. Ranks that differ outside of the group never meet.
+int firstOfHost(const Call &call, int rank) {
+  int first = 0, stride = 1;
+  for (int dim = static_cast<int>(call.info->meshDims.size()) - 1; dim >= 0; --dim) {
+    auto size = static_cast<int>(call.dimSizes[dim]);
+    if (contains(call.info->networkDims, dim) || !contains(call.info->groupDims, dim))
+      first += rank % size * stride;
+    rank /= size;
+    stride *= size;
+  }
+  return first;
+}
+
+std::string namesOf(const std::vector<int> &dims, const Call &call) {
+  std::string names;
+  for (int dim : dims)
+    names += (names.empty() ? "" : ",") + call.info->meshDims[static_cast<size_t>(dim)];
+  return names;
+}
+
+Status refuse(const Call &call, const Peers &peers, int first, int second) {
+  std::vector<int> dims = differences(call, first, second), network;
+  std::ranges::set_union(dims, call.info->networkDims, std::back_inserter(network));
+  return rankError(
+      StatusCode::UnsupportedMesh, second,
+      "program '{}' needs shared memory along dimension {}, but {} and {} share no memory (different hosts, users or "
+      "namespaces): compile it with --network {}",
+      call.info->name, namesOf(dims, call), peers.describe(first), peers.describe(second), namesOf(network, call));
+}
+
+} // namespace
+
+Status checkHosts(const Call &call, const Peers &peers) {
+  for (int rank = 0; rank < peers.size(); ++rank)
+    if (int first = firstOfHost(call, rank); peers.links()->hostOf(first) != peers.links()->hostOf(rank))
+      return refuse(call, peers, first, rank);
+  if (call.publishesMuch())
+    return error(StatusCode::UnsupportedMesh,
+                 "program '{}' publishes {} bytes in this call; over a network at most {} are possible: compile it "
+                 "without --protocol published for this size",
+                 call.info->name, call.publishedBytesFor(call.key.count), Announcement::maxPublishedBytes);
+  return {};
+}
+
+WindowAccess::~WindowAccess() {
+  if (std::shared_ptr<HostLinks> alive = links.lock())
+    alive->data().release(number);
+}
+
+Status registerWindow(const Region &window, uint64_t agreement, Peers &peers) {
+  Registration registration;
+  registration.agreement = buffersNumber(agreement);
+  registration.senders = remoteRanks(peers);
+  registration.regions = {window};
+  return peers.links()->data().registerMemory(registration);
+}
+
+Status connectRanks(Peers &peers) {
+  const Counter none = {};
+  HostLinks &links = *peers.links();
+  for (int peer = 0; peer < peers.rank(); ++peer) // those with larger numbers ask
+    if (peers.isRemote(peer))
+      links.connectTo(peer);
+  Clock::time_point start = Clock::now();
+  for (int peer = 0; peer < peers.size(); ++peer)
+    while (peers.isRemote(peer) && !links.isConnected(peer)) {
+      WaitEnd end = peers.checkWait(peer, start);
+      if (end == WaitEnd::Aborted)
+        return peers.abortCause();
+      if (end != WaitEnd::Reached)
+        return peers.abort(rankError(end == WaitEnd::PeerLost ? StatusCode::PeerLost : StatusCode::Timeout, peer,
+                                     "rank {} waited {} ms for connections with {}: {}", peers.rank(),
+                                     millisecondsSince(start), peers.describe(peer),
+                                     end == WaitEnd::PeerLost ? "it has ended or left" : "timed out"));
+      peers.policy().callProgress();
+      links.sleep(none, 1, progressIntervalUs);
+    }
+  return {};
+}
+
+Status registerChannels(Peers &peers) {
+  Registration registration;
+  registration.agreement = channelsNumber;
+  registration.senders = remoteRanks(peers);
+  registration.cells = &peers.channelCell(peers.rank(), 0, 0);
+  registration.numLanes = 1;
+  registration.numSemaphores = numChannels;
+  registration.isBySender = true;
+  return peers.links()->data().registerMemory(registration);
+}
+
+using Regions = std::array<Region, KOLO_NUM_BUFFER_ROLES>;
+
+static Regions lentRegions(const Plan &plan) {
+  Regions regions;
+  regions[KOLO_OUTPUT] = {static_cast<std::byte *>(plan.buffers.local[KOLO_OUTPUT]),
+                          plan.buffers.remote[KOLO_OUTPUT].sizeBytes};
+  return regions;
+}
+
+Status lendAgain(Plan &plan, uint64_t agreement, Peers &peers) {
+  if (Status status = peers.links()->renew(plan.lentNumber, lentNumber(agreement), lentRegions(plan)); !status.isOk())
+    return status;
+  plan.lentNumber = lentNumber(agreement);
+  plan.lentAccess->setNumber(plan.lentNumber);
+  return {};
+}
+
+Status registerPlan(Plan &plan, uint64_t agreement, bool lendsOutput, Peers &peers) {
+  Transport &transport = peers.links()->data();
+  if (plan.semaphores->remoteNumber() == 0) {
+    Registration cells;
+    cells.agreement = cellsNumber(agreement);
+    cells.senders = remoteRanks(peers);
+    cells.cells = plan.semaphores->ownCells();
+    cells.numLanes = static_cast<uint32_t>(peers.settings().lanes);
+    cells.numSemaphores = static_cast<uint32_t>(plan.call.info->numSemaphores);
+    if (Status status = transport.registerMemory(cells); !status.isOk())
+      return status;
+    plan.semaphores->setRemoteNumber(cells.agreement);
+  }
+  Registration buffers;
+  buffers.agreement = buffersNumber(agreement);
+  buffers.senders = remoteRanks(peers);
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    // Other hosts put to no input, which may be read-only.
+    bool isWritten = role != KOLO_INPUT && !(role == KOLO_OUTPUT && lendsOutput);
+    buffers.regions.push_back(
+        {static_cast<std::byte *>(plan.buffers.local[role]), isWritten ? plan.buffers.remote[role].sizeBytes : 0});
+  }
+  if (Status status = transport.registerMemory(buffers); !status.isOk())
+    return status;
+  plan.remoteNumber = buffers.agreement;
+  plan.remoteAccess = std::make_unique<RemoteAccess>(transport, buffers.agreement);
+  if (!lendsOutput)
+    return {};
+  Regions regions = lentRegions(plan);
+  Registration lent;
+  lent.agreement = lentNumber(agreement);
+  lent.senders = std::move(buffers.senders);
+  lent.regions.assign(regions.begin(), regions.end());
+  if (Status status = transport.registerMemory(lent); !status.isOk())
+    return status;
+  plan.lentNumber = lent.agreement;
+  plan.lentAccess = std::make_unique<RemoteAccess>(transport, lent.agreement);
+  return {};
+}
+
+} // namespace kolo::runtime

@@ -1,0 +1,257 @@
+#include "peers/Exchange.h"
+
+#include "base/Error.h"
+
+#include <algorithm>
+
+namespace kolo::runtime {
+namespace {
+
+/// A speaker that has not looked for so long has stopped: it looks every 50 ms at least.
+constexpr std::chrono::milliseconds speakerPatience{500};
+
+} // namespace
+
+Record &Exchange::next() {
+  Record &record = peers.block(peers.rank()).records[(sequence + 1) % 2];
+  record.operation = Operation::Barrier;
+  record.hasNews = false;
+  record.canAttach = false;
+  record.numReleased = 0;
+  record.staging = Staging::None;
+  record.selectedBy = MemoryKind::Windows;
+  record.code = StatusCode::Ok;
+  record.lanes = 0;
+  record.ordinaryMemory = 0;
+  record.timeoutMs = 0;
+  record.call = {};
+  for (Location &buffer : record.buffers)
+    buffer = {};
+  record.semaphores = {};
+  return record;
+}
+
+/// One exchange: announces the plan's number, and returns when every rank has announced something.
+Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
+  ++sequence;
+  repeatedBefore = numRepeated;
+  Announcement &own = announcement(peers.rank());
+  own.plan = plan;
+  if (peers.links()) {
+    RankBlock &block = peers.block(peers.rank());
+    block.publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
+    block.numRepeated[sequence % 2] = numRepeated;
+  }
+  own.raise(sequence);
+  if (!peers.links())
+    return awaitRanksHere();
+  Status status = peers.links()->speaks() ? gather() : awaitSpeaker();
+  return status.isOk() ? compareRepeats() : status;
+}
+
+/// Whether all ranks made equally many calls without an exchange. The same on all ranks.
+Status Exchange::compareRepeats() {
+  const RepeatCounts &counts = peers.control().host().repeats[sequence % 2];
+  if (counts.least == counts.most)
+    return {};
+  return peers.abort(rankError(StatusCode::Mismatch, counts.leastRank,
+                               "ranks disagree on how often they repeated a call: rank {} did so {} times, rank {} {}",
+                               counts.leastRank, counts.least, counts.mostRank, counts.most));
+}
+
+Status Exchange::awaitRanksHere() {
+  HostLinks *links = peers.links();
+  int number = links ? static_cast<int>(links->ranksHere().size()) : peers.size();
+  for (int place = 0; place < number; ++place) {
+    int rank = links ? links->ranksHere()[static_cast<size_t>(place)] : place;
+    if (!announcement(rank).hasReached(sequence))
+      if (Status status = await({announcement(rank), rank}); !status.isOk())
+        return status;
+  }
+  return {};
+}
+
+/// A rank that does not speak for its host.
+Status Exchange::awaitSpeaker() {
+  Counter &gathered = peers.control().host().gathered;
+  return gathered.hasReached(sequence) ? Status() : await({gathered, peers.links()->speaker()});
+}
+
+/// The speaker of a host: what its ranks announce goes to other hosts, and what others announce comes from there.
+Status Exchange::gather() {
+  if (Status status = awaitRanksHere(); !status.isOk())
+    return status;
+  HostLinks &links = *peers.links();
+  uint64_t plan = announcement(peers.rank()).plan;
+  RepeatCounts repeats;
+  for (int rank : links.ranksHere()) {
+    plan = announcement(rank).plan == plan ? plan : differentPlans;
+    uint64_t number = peers.block(rank).numRepeated[sequence % 2];
+    repeats.add({number, number, rank, rank});
+  }
+  for (int round = 0; round < links.numRounds(); ++round) {
+    links.sendRound(round, sequence, plan, repeats);
+    Counter &arrived = links.arrivedOf(round);
+    if (!arrived.hasReached(sequence))
+      if (Status status = await({arrived, links.sourceOf(round), true}); !status.isOk())
+        return status;
+    plan = links.planOf(round, sequence) == plan ? plan : differentPlans;
+    repeats.add(links.repeatsOf(round, sequence));
+  }
+  HostBlock &host = peers.control().host();
+  host.plan[sequence % 2] = plan;
+  host.repeats[sequence % 2] = repeats;
+  host.gathered.raise(sequence);
+  return finishSending();
+}
+
+/// A rank may do nothing after an exchange, or leave, so all that it said must be with the kernel then. The others take
+/// it, because they cannot finish this exchange before.
+Status Exchange::finishSending() {
+  const Counter none = {};
+  HostLinks &links = *peers.links();
+  Clock::time_point start = Clock::now();
+  for (int round = 0; round < links.numRounds(); ++round)
+    while (!links.hasSent(round)) {
+      int target = links.targetOf(round);
+      WaitEnd end = peers.checkWait(target, start);
+      if (end == WaitEnd::Aborted)
+        return peers.abortCause();
+      if (end != WaitEnd::Reached)
+        return peers.abort(rankError(end == WaitEnd::PeerLost ? StatusCode::PeerLost : StatusCode::Timeout, target,
+                                     "rank {} waited {} ms for {} to take what it announced: {}", peers.rank(),
+                                     millisecondsSince(start), peers.describe(target),
+                                     end == WaitEnd::PeerLost ? "it has ended or left" : "timed out"));
+      peers.policy().callProgress();
+      links.sleep(none, 1, progressIntervalUs);
+    }
+  return {};
+}
+
+bool Exchange::haveAllSaid(uint64_t plan) const {
+  if (peers.links())
+    return peers.control().host().plan[sequence % 2] == plan;
+  for (int peer = 0; peer < peers.size(); ++peer)
+    if (announcement(peer).plan != plan)
+      return false;
+  return true;
+}
+
+Status Exchange::propose(uint64_t plan, size_t publishedBytes, bool &isAgreed) {
+  current = Operation::Run;
+  Status status = meet(plan, publishedBytes);
+  isAgreed = status.isOk() && haveAllSaid(plan);
+  return status;
+}
+
+Status Exchange::perform() {
+  const Record &own = peers.block(peers.rank()).records[(sequence + 1) % 2];
+  current = own.operation;
+  if (Status status = meet(0); !status.isOk())
+    return status;
+  if (!haveAllSaid(0)) { // some ranks proposed a plan: in the next exchange they announce records, too
+    peers.block(peers.rank()).records[(sequence + 1) % 2] = own;
+    if (Status status = meet(0); !status.isOk())
+      return status;
+  }
+  for (int peer = 1; peer < peers.size(); ++peer)
+    if (heard(peer).operation != heard(0).operation)
+      return rankError(StatusCode::Mismatch, peer,
+                       "ranks disagree on the operation: rank 0 called {}, rank {} called {}",
+                       toString(heard(0).operation), peer, toString(heard(peer).operation));
+  return {};
+}
+
+/// A rank that ended before it came here, so that no rank can finish this exchange; -1: none. Not only the one that
+/// this rank waits for.
+int Exchange::findLost(const Awaited &awaited) const {
+  HostLinks *links = peers.links();
+  int number = links ? static_cast<int>(links->ranksHere().size()) : peers.size();
+  for (int place = 0; place < number; ++place) {
+    int rank = links ? links->ranksHere()[static_cast<size_t>(place)] : place;
+    if (peers.isLost(rank) && (rank == awaited.rank || !announcement(rank).hasReached(sequence)))
+      return rank;
+  }
+  return links ? links->lostBefore(sequence) : -1;
+}
+
+/// The rank that the speaker of this host waits for; -1: nobody, or the speaker has stopped and does not know.
+int Exchange::awaitedBySpeaker() const {
+  const HostBlock &host = peers.control().host();
+  Clock::duration age =
+      Clock::now().time_since_epoch() - Clock::duration(host.lookedAt.load(std::memory_order_acquire));
+  return age < speakerPatience ? host.awaited.load(std::memory_order_relaxed) - 1 : -1;
+}
+
+Status Exchange::await(const Awaited &awaited) {
+  WaitPolicy policy = peers.policyFor(awaited.rank);
+  if (spinUntil(awaited.counter, sequence, policy))
+    return {};
+  Clock::time_point start = Clock::now();
+  int suspect = awaited.rank;
+  HostLinks *links = peers.links();
+  HostBlock *spoken = links && links->speaks() ? &peers.control().host() : nullptr;
+  if (spoken)
+    spoken->awaited.store(awaited.rank + 1, std::memory_order_relaxed);
+  // A rank that stays away is named by its host first: others wait a little longer.
+  int extraMs = links && (awaited.isOverNetwork || !links->speaks()) ? peers.extraMs() : 0;
+  WaitEnd end = waitSlowly(awaited.counter, sequence, policy, [&] {
+    if (spoken)
+      spoken->lookedAt.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
+    if (int lost = findLost(awaited); lost >= 0) {
+      suspect = lost;
+      return peers.isAborted() ? WaitEnd::Aborted : WaitEnd::PeerLost;
+    }
+    return peers.checkWait(awaited.rank, start + std::chrono::milliseconds(extraMs));
+  });
+  if (end == WaitEnd::Reached) {
+    if (spoken)
+      spoken->awaited.store(0, std::memory_order_relaxed);
+    return {};
+  }
+  if (end == WaitEnd::Aborted)
+    return peers.abortCause();
+  std::string deed = current == Operation::Join ? "join" : fmt::format("call {}", toString(current));
+  if (end == WaitEnd::PeerLost)
+    return peers.abort(rankError(StatusCode::PeerLost, suspect,
+                                 "rank {} waited {} ms for {} to {}: rank {} has ended or left", peers.rank(),
+                                 millisecondsSince(start), peers.describe(suspect), deed, suspect));
+  int awaitedThere = links && !spoken ? awaitedBySpeaker() : -1;
+  if (awaitedThere >= 0 && (peers.isRemote(awaitedThere) || !announcement(awaitedThere).hasReached(sequence)))
+    suspect = awaitedThere;
+  return peers.abort(rankError(StatusCode::Timeout, suspect, "rank {} waited {} ms for {} to {}: timed out",
+                               peers.rank(), millisecondsSince(start), peers.describe(suspect), deed));
+}
+
+std::optional<Exchange::Departure> Exchange::findDeparture() const {
+  HostLinks &links = *peers.links();
+  const uint64_t following = sequence + 1;
+  auto departureOf = [&](int rank, uint64_t plan) {
+    return Departure{rank, plan, plan == 0 ? &peers.block(rank).records[following % 2] : nullptr};
+  };
+  for (int rank : links.ranksHere()) {
+    const RankBlock &block = peers.block(rank);
+    const Announcement &next = block.announcements[following % 2];
+    if (rank != peers.rank() && next.hasReached(following) && block.numRepeated[following % 2] < numRepeated)
+      return departureOf(rank, next.plan);
+  }
+  for (int round = 0; links.speaks() && round < links.numRounds(); ++round)
+    if (links.arrivedOf(round).hasReached(following))
+      if (const RepeatCounts &counts = links.repeatsOf(round, following); counts.least < numRepeated)
+        return departureOf(counts.leastRank, links.planOf(round, following));
+  return {};
+}
+
+Status Exchange::firstRefusal() const {
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    const Record &record = heard(peer);
+    if (record.code == StatusCode::Ok)
+      continue;
+    if (peer == peers.rank())
+      return Status(record.code, record.message, peer);
+    return rankError(record.code, peer, "rank {}: {}", peer, record.message);
+  }
+  return {};
+}
+
+} // namespace kolo::runtime

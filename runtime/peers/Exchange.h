@@ -1,0 +1,112 @@
+// Exchange: every rank announces something and reads what all others announce. That is a whole Record, or the number of
+// a plan that all ranks agreed on before. Barriers, window exchange and the entry to every collective use it.
+#pragma once
+
+#include "peers/Peers.h"
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+namespace kolo::runtime {
+
+/// Each rank owns two announcements and two records, and uses them in turn. Exchange n uses those of turn n % 2.
+///
+/// Two turns are enough. A rank writes for exchange n + 2 only after it has finished exchange n + 1. For that, every
+/// peer had to announce n + 1. A peer announces n + 1 only when it no longer uses what it read in exchange n. So nobody
+/// reads an announcement while its owner writes it. The argument needs one sequence number for exchanges of all kinds.
+///
+/// With several hosts, a rank waits for those of its own host alone, or for the speaker of its host. Speakers wait for
+/// each other in rounds: see HostLinks. A host's contribution to exchange n + 1 leaves only when all its ranks have
+/// announced n + 1, so what arrives for n + 2 finds nobody who reads what it replaces.
+///
+/// All ranks read the same announcements, so all come to the same result of exchange n:
+/// - All announce one number, not 0: the plan is agreed. Nobody wrote or reads a record.
+/// - All announce 0: each rank's record is that of turn n % 2.
+/// - Anything else: all ranks go on to exchange n + 1 with 0 and a record. A rank that wrote a record for exchange n
+///   copies it to the next turn; nobody has read it.
+///
+/// Ranks of several hosts may make calls without an exchange: see `skip`. Every exchange compares how many they were.
+class Exchange {
+public:
+  /// So many calls in a row may go without an exchange; the next one has one. Ranks that need nothing of each other
+  /// would else drift apart, until one waits longer than the timeout, and would not hear that the communicator is
+  /// aborted. With 64, the ranks' delays of 64 calls add up at most, and a call costs 1/64 of an exchange.
+  static constexpr uint64_t mostRepeated = 64;
+
+  explicit Exchange(Peers &owner) : peers(owner) {}
+
+  /// The number of the last exchange; the same on all ranks.
+  uint64_t number() const { return sequence; }
+
+  /// The turn of the next exchange. A rank publishes its input in its memory of this turn before it calls `propose`.
+  /// When `propose` returns with an agreement, all ranks may read that memory until their next exchange. This holds
+  /// for memory inside and outside of the announcement.
+  size_t nextTurn() const { return (sequence + 1) % 2; }
+  /// Grows by one from each exchange of a turn to the next: says which part of that turn's memory to publish in. The
+  /// same on all ranks.
+  size_t nextSlot() const { return static_cast<size_t>((sequence + 1) / 2); }
+  /// Memory for published inputs inside the announcement: Announcement::maxPublishedBytes bytes.
+  std::byte *published(int rank, size_t turn) const { return peers.block(rank).announcements[turn].published; }
+
+  /// Announces the number of a plan (not 0) and so many published bytes, and blocks until every rank has announced
+  /// something. `isAgreed`: all announced the same. If not, the caller fills the record of `next` and calls `perform`
+  /// before anything else. Timeout, PeerLost, Aborted: the communicator is aborted.
+  Status propose(uint64_t plan, size_t publishedBytes, bool &isAgreed);
+
+  /// The empty record for the next exchange; the caller fills it before `perform`.
+  Record &next();
+
+  /// Announces the record, and blocks until every rank has announced one. `heard` gives them until the next call of
+  /// `next` or `propose`. Timeout, PeerLost, Aborted: the communicator is aborted. Mismatch: ranks called different
+  /// operations; all return it.
+  Status perform();
+  const Record &heard(int rank) const { return peers.block(rank).records[sequence % 2]; }
+
+  /// The refusal of the first rank that refused, as a Status for this rank: its own message, or "rank 3: ...".
+  Status firstRefusal() const;
+
+  /// Whether another call may go without an exchange; the same on all ranks.
+  bool maySkip() const { return numRepeated - repeatedBefore < mostRepeated; }
+
+  /// This rank begins a call without an exchange. Requires several hosts, and `maySkip`. All ranks must do so equally
+  /// often between two exchanges; else the next one returns Mismatch on all of them, and the communicator is aborted.
+  void skip() { ++numRepeated; }
+
+  /// A rank that has come to the next exchange without the call that this rank has begun.
+  struct Departure {
+    int rank = 0;
+    uint64_t plan = 0;              // that it proposes, or `differentPlans`
+    const Record *record = nullptr; // where `plan` is 0
+  };
+  /// The one that is known here, if any. Any thread, in a call that this rank began by `skip`.
+  std::optional<Departure> findDeparture() const;
+
+private:
+  /// What a wait is for: something that a rank does, perhaps on another host.
+  struct Awaited {
+    Counter &counter;
+    int rank = 0;
+    bool isOverNetwork = false;
+  };
+
+  Status meet(uint64_t plan, size_t publishedBytes = 0);
+  Status gather();
+  Status finishSending();
+  Status compareRepeats();
+  Status awaitRanksHere();
+  Status awaitSpeaker();
+  bool haveAllSaid(uint64_t plan) const;
+  Status await(const Awaited &awaited);
+  int findLost(const Awaited &awaited) const;
+  int awaitedBySpeaker() const;
+  Announcement &announcement(int rank) const { return peers.block(rank).announcements[sequence % 2]; }
+
+  Peers &peers;
+  uint64_t sequence = 0;
+  uint64_t numRepeated = 0;    // calls without an exchange, so far
+  uint64_t repeatedBefore = 0; // of them, those before the last exchange
+  Operation current = Operation::Run;
+};
+
+} // namespace kolo::runtime
