@@ -5,10 +5,11 @@
 //
 // If they are on several hosts, every rank listens, and says in a second round where. The third and fourth round tell
 // whether all have their host's control segment, and whether all are connected.
+#include "bootstrap/ExchangeJoin.h"
+
 #include "base/Error.h"
 #include "base/Variable.h"
 #include "bootstrap/Newcomers.h"
-#include "call/CommunicatorState.h"
 
 #include <unistd.h>
 
@@ -77,13 +78,13 @@ public:
       : rank(ownRank), size(numRanks), gather(allGather), all(static_cast<size_t>(numRanks)) {}
 
   Result<Meeting> enter(const Result<Settings> &own);
+
+private:
   bool areThreads() const {
     return std::all_of(all.begin(), all.end(), [&](const Introduction &each) {
       return each.pid == all.front().pid && each.host == all.front().host;
     });
   }
-
-private:
   bool areOnOneHost() const {
     return std::all_of(all.begin(), all.end(), [&](const Introduction &each) { return each.host == all.front().host; });
   }
@@ -134,7 +135,7 @@ Result<Meeting> Newcomer::meetHere(const std::shared_ptr<ControlMemory> &made) {
     (*opened)->control.block(rank).pid.store(getpid());
   if (Status refused = exchange(introduce(rank, size, opened.status())); !refused.isOk())
     return refused;
-  return Meeting{*opened, nullptr};
+  return Meeting{*opened, nullptr, areThreads() ? RankKind::Threads : RankKind::Processes};
 }
 
 /// Tells where this rank listens, and hears the same of all. The first refusal or difference, the same on all ranks.
@@ -235,25 +236,11 @@ Status checkPlace(int rank, int size) {
 
 } // namespace
 
-Result<Communicator> Communicator::create(int rank, int size, const AllGather &exchange,
-                                          const CommunicatorOptions &options) {
-  return guarded([&]() -> Result<Communicator> {
-    // Without a place a rank cannot take part in the exchange.
-    if (Status status = checkPlace(rank, size); !status.isOk())
-      return status;
-    Result<Settings> settings = readSettings(options);
-    Newcomer newcomer(rank, size, exchange);
-    Result<Meeting> met = newcomer.enter(settings);
-    if (!met.isOk())
-      return met.status();
-    Result<std::unique_ptr<CommunicatorState>> joined = CommunicatorState::joinRanks(
-        met->control, newcomer.areThreads() ? RankKind::Threads : RankKind::Processes, rank, *settings, met->links);
-    if (!joined.isOk())
-      return joined.status();
-    if (!newcomer.areThreads() || rank == 0)  // threads share it
-      met->control->memory.closeDescriptor(); // all have mapped it
-    return Communicator(std::move(joined).value());
-  });
+Result<Meeting> meetByExchange(int rank, int size, const AllGather &exchange, const Result<Settings> &settings) {
+  // Without a place a rank cannot take part in the exchange.
+  if (Status status = checkPlace(rank, size); !status.isOk())
+    return status;
+  return Newcomer(rank, size, exchange).enter(settings);
 }
 
 } // namespace kolo::runtime

@@ -1,8 +1,7 @@
-// The rendezvous for every rank but rank 0, and the factory that begins it.
+// The rendezvous for every rank but rank 0.
 #include "base/Error.h"
 #include "base/Variable.h"
 #include "bootstrap/Newcomers.h"
-#include "call/CommunicatorState.h"
 #include "kolo/runtime/Door.h"
 
 #include <unistd.h>
@@ -222,28 +221,12 @@ Result<RankEnvironment> readRankEnvironment() {
   return environment;
 }
 
-Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptions &options) {
-  return guarded([&]() -> Result<Communicator> {
-    Result<Settings> settings = readSettings(options);
-    if (!settings.isOk())
-      return settings.status();
-    Result<RankEnvironment> environment = readRankEnvironment();
-    if (!environment.isOk())
-      return environment.status();
-    Result<OptionalKey> secret = readSecret();
-    if (!secret.isOk())
-      return secret.status();
-    Result<Meeting> world = environment->rank == 0 ? hostRendezvous(*environment, *settings, *secret)
-                                                   : joinRendezvous(*environment, *settings, *secret);
-    if (!world.isOk())
-      return world.status();
-    Result<std::unique_ptr<CommunicatorState>> joined =
-        CommunicatorState::joinRanks(world->control, RankKind::Processes, environment->rank, *settings, world->links);
-    if (!joined.isOk())
-      return joined.status();
-    world->control->memory.closeDescriptor(); // all have mapped it
-    return Communicator(std::move(joined).value());
-  });
+Result<Meeting> meetByEnvironment(const RankEnvironment &environment, const Settings &settings) {
+  Result<OptionalKey> secret = readSecret();
+  if (!secret.isOk())
+    return secret.status();
+  return environment.rank == 0 ? hostRendezvous(environment, settings, *secret)
+                               : joinRendezvous(environment, settings, *secret);
 }
 
 } // namespace kolo::runtime

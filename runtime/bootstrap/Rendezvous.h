@@ -59,11 +59,14 @@ Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, in
 struct Meeting {
   std::shared_ptr<ControlMemory> control;
   std::shared_ptr<HostLinks> links;
+  RankKind kind = RankKind::Processes; // of the ranks of this host
 };
 
 /// Rank 0: blocks until all other ranks have come. Timeout, Mismatch, SystemError: rank 0 sends the same to the others.
 Result<Meeting> hostRendezvous(const RankEnvironment &environment, const Settings &settings, const OptionalKey &secret);
 /// Any other rank: blocks, and connects until rank 0 answers. Timeout, SystemError, or the error that rank 0 sends.
 Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Settings &settings, const OptionalKey &secret);
+/// One of the two, with the secret of the environment. Errors as of isSecretSet, too.
+Result<Meeting> meetByEnvironment(const RankEnvironment &environment, const Settings &settings);
 
 } // namespace kolo::runtime

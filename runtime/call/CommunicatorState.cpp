@@ -67,7 +67,7 @@ Record &CommunicatorState::nextRecord(Operation operation) {
   steady = nullptr;
   Record &record = exchange.next();
   record.operation = operation;
-  segments->takeReleased(record);
+  record.numReleased = static_cast<uint8_t>(segments->takeReleased(record.released));
   return record;
 }
 

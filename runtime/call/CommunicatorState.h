@@ -11,6 +11,7 @@
 #include "memory/Segments.h"
 #include "memory/StoreChoice.h"
 #include "peers/Exchange.h"
+#include "peers/PeerSegments.h"
 #include "peers/Peers.h"
 
 #include <map>
@@ -41,7 +42,7 @@ public:
   ~CommunicatorState();
 
   /// Takes rank `rank` of those that map this control segment, waits until all of them have done so, and agrees with
-  /// them on settings. `links`: null if all are on this host. In bootstrap/Join.cpp. Blocking. Mismatch: the rank is
+  /// them on settings. `links`: null if all are on this host. In Join.cpp. Blocking. Mismatch: the rank is
   /// taken, or ranks disagree. Timeout, PeerLost, Aborted, SystemError.
   static Result<std::unique_ptr<CommunicatorState>> joinRanks(std::shared_ptr<ControlMemory> shared, RankKind kind,
                                                               int rank, const Settings &settings,

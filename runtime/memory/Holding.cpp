@@ -1,6 +1,7 @@
 #include "memory/Holding.h"
 
 #include "base/Error.h"
+#include "wait/Clock.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -90,14 +90,14 @@ void SegmentTable::setConfirmed(const Location &location) {
     segment->memory->closeDescriptor();
 }
 
-void SegmentTable::takeReleased(Record &record) {
+size_t SegmentTable::takeReleased(std::span<uint64_t> ids) {
   std::scoped_lock lock(mutex);
-  size_t count = std::min<size_t>(released.size(), Record::maxReleased);
-  std::copy_n(released.begin(), count, record.released);
-  record.numReleased = static_cast<uint8_t>(count);
+  size_t count = std::min(released.size(), ids.size());
+  std::copy_n(released.begin(), count, ids.begin());
   released.erase(released.begin(), released.begin() + static_cast<std::ptrdiff_t>(count));
   if (!released.empty())
     changes.fetch_add(1, std::memory_order_release);
+  return count;
 }
 
 void SegmentTable::forget(const Segment &segment) {
@@ -106,33 +106,6 @@ void SegmentTable::forget(const Segment &segment) {
   if (kind == RankKind::Processes)
     released.push_back(segment.id);
   changes.fetch_add(1, std::memory_order_release);
-}
-
-Result<std::byte *> PeerSegments::resolve(int peer, const Location &location) {
-  if (location.kind == LocationKind::Direct)
-    return reinterpret_cast<std::byte *>(location.addressOrOffset);
-  if (location.kind != LocationKind::Segment)
-    return nullptr;
-  auto [entry, isNew] = mapped.try_emplace({peer, location.segmentId});
-  if (isNew) {
-    Result<Memory> memory = Memory::openPeer(peers.block(peer).pid.load(), location.segmentFd, location.segmentBytes);
-    if (!memory.isOk()) {
-      mapped.erase(entry);
-      return memory.status();
-    }
-    entry->second = std::make_shared<const Memory>(std::move(memory).value());
-  }
-  return entry->second->data() + location.addressOrOffset;
-}
-
-std::shared_ptr<const Memory> PeerSegments::mapping(int peer, const Location &location) const {
-  auto entry = mapped.find({peer, location.segmentId});
-  return entry == mapped.end() ? nullptr : entry->second;
-}
-
-void PeerSegments::release(int peer, const Record &record) {
-  for (int index = 0; index < record.numReleased; ++index)
-    mapped.erase({peer, record.released[index]});
 }
 
 } // namespace kolo::runtime

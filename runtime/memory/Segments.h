@@ -1,8 +1,8 @@
-// Segments: memory of this rank that its peers may map, and the segments of peers that this rank has mapped.
+// Segments: memory of this rank that its peers may map.
 #pragma once
 
+#include "memory/Location.h"
 #include "memory/Memory.h"
-#include "peers/Peers.h"
 
 #include <atomic>
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace kolo::runtime {
@@ -66,8 +67,9 @@ public:
   /// Notes that all peers have mapped the segment.
   void setConfirmed(const Location &location);
 
-  /// Moves the ids of freed segments, which peers still map, into the record. Ids that do not fit go into the next one.
-  void takeReleased(Record &record);
+  /// Moves the ids of freed segments, which peers still map, to `ids`, and returns how many. Ids that do not fit stay
+  /// for the next call.
+  size_t takeReleased(std::span<uint64_t> ids);
 
   /// Changes whenever an earlier answer of this table may be wrong: a segment was made or freed, or peers do not know
   /// of a freed one yet.
@@ -85,25 +87,6 @@ private:
   std::vector<uint64_t> released;
   uint64_t nextId = 1;
   std::atomic<uint64_t> changes = 0;
-};
-
-/// The segments of peers that this rank has mapped, by peer and segment id.
-class PeerSegments {
-public:
-  explicit PeerSegments(const Peers &owner) : peers(owner) {}
-
-  /// The address of a peer's location in this process; null for Empty and Attach. Maps a new segment. SystemError,
-  /// OutOfMemory.
-  Result<std::byte *> resolve(int peer, const Location &location);
-  /// The mapping of a location of kind Segment; null before `resolve`.
-  std::shared_ptr<const Memory> mapping(int peer, const Location &location) const;
-
-  /// Unmaps the segments that the peer's record names as freed.
-  void release(int peer, const Record &record);
-
-private:
-  const Peers &peers;
-  std::map<std::pair<int, uint64_t>, std::shared_ptr<const Memory>> mapped;
 };
 
 } // namespace kolo::runtime

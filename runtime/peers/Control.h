@@ -4,6 +4,7 @@
 #include "kolo/runtime/Channel.h"
 #include "kolo/runtime/Plugin.h"
 #include "kolo/runtime/Status.h"
+#include "memory/Location.h"
 #include "wait/Cell.h"
 #include "wait/Seat.h"
 
@@ -22,24 +23,6 @@ enum class Presence : uint32_t { Absent, Joined, Left };
 enum class Operation : uint8_t { Join, Barrier, ExchangeWindows, Run, Confirm };
 /// For messages: "rank 0 called barrier".
 const char *toString(Operation operation);
-
-enum class LocationKind : uint8_t {
-  Empty,   // no bytes
-  Direct,  // an address that is valid on every rank: the ranks are threads
-  Segment, // an offset into a shared segment of the owner
-  Attach,  // an address in the owner's process, for cross-memory attach
-  Remote,  // on another host: see Transport.h
-};
-
-/// Where one buffer of a rank is, for its peers.
-struct Location {
-  uint64_t addressOrOffset = 0;
-  uint64_t sizeBytes = 0;
-  uint64_t segmentId = 0; // never used twice by one owner
-  uint64_t segmentBytes = 0;
-  int32_t segmentFd = -1; // in the owner's process
-  LocationKind kind = LocationKind::Empty;
-};
 
 /// The part of a call that must be equal on every rank, once the program is known. `plugin` is the file's checksum.
 struct CallKey {

@@ -21,9 +21,6 @@
 
 namespace kolo::runtime {
 
-/// What the ranks of a communicator are.
-enum class RankKind : uint8_t { Threads, Processes };
-
 /// The control segment. Threads share one mapping; each process has its own.
 struct ControlMemory {
   Memory memory;

@@ -1,5 +1,7 @@
-// Ranks that one parent makes: threads of its process, or forked processes, which inherit the control segment.
+// The ways to make a Communicator: threads of one process, processes that one parent forked, which inherit the control
+// segment, and ranks that meet: see bootstrap/.
 #include "base/Error.h"
+#include "bootstrap/ExchangeJoin.h"
 #include "call/CommunicatorState.h"
 #include "kolo/runtime/Communicator.h"
 #include "wait/Cores.h"
@@ -56,6 +58,47 @@ Result<Communicator> Communicator::createForked(const ForkedRanks &forked, int r
       return error(StatusCode::InvalidArgument, "rank {} among {} forked ranks", rank, forked.size());
     Result<std::unique_ptr<CommunicatorState>> joined =
         CommunicatorState::joinRanks(forked.state->shared, RankKind::Processes, rank, *settings);
+    if (!joined.isOk())
+      return joined.status();
+    return Communicator(std::move(joined).value());
+  });
+}
+
+/// Joins the ranks that this one met.
+static Result<std::unique_ptr<CommunicatorState>> joinMet(const Meeting &met, int rank, const Settings &settings) {
+  Result<std::unique_ptr<CommunicatorState>> joined =
+      CommunicatorState::joinRanks(met.control, met.kind, rank, settings, met.links);
+  if (joined.isOk() && (met.kind == RankKind::Processes || rank == 0)) // threads share it
+    met.control->memory.closeDescriptor();                             // all have mapped it
+  return joined;
+}
+
+Result<Communicator> Communicator::createFromEnvironment(const CommunicatorOptions &options) {
+  return guarded([&]() -> Result<Communicator> {
+    Result<Settings> settings = readSettings(options);
+    if (!settings.isOk())
+      return settings.status();
+    Result<RankEnvironment> environment = readRankEnvironment();
+    if (!environment.isOk())
+      return environment.status();
+    Result<Meeting> met = meetByEnvironment(*environment, *settings);
+    if (!met.isOk())
+      return met.status();
+    Result<std::unique_ptr<CommunicatorState>> joined = joinMet(*met, environment->rank, *settings);
+    if (!joined.isOk())
+      return joined.status();
+    return Communicator(std::move(joined).value());
+  });
+}
+
+Result<Communicator> Communicator::create(int rank, int size, const AllGather &exchange,
+                                          const CommunicatorOptions &options) {
+  return guarded([&]() -> Result<Communicator> {
+    Result<Settings> settings = readSettings(options);
+    Result<Meeting> met = meetByExchange(rank, size, exchange, settings);
+    if (!met.isOk())
+      return met.status();
+    Result<std::unique_ptr<CommunicatorState>> joined = joinMet(*met, rank, *settings);
     if (!joined.isOk())
       return joined.status();
     return Communicator(std::move(joined).value());
