@@ -1,9 +1,9 @@
 // The map of the compiler: every pass, in order, and the reason for its position. Targets go on from here, as
 // targets/cpu/CpuPipeline.cpp does. The resolved schedule says which passes run; nothing is decided here.
 #include "compiler/Pipeline.h"
+#include "compiler/InferenceMemory.h"
 #include "compiler/Passes.h"
 #include "compiler/check/Verdict.h"
-#include "compiler/sync/InferenceMemory.h"
 
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Transforms/Passes.h"

@@ -4,7 +4,7 @@
 #include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/Internal.h"
 #include "targets/cpu/InvocationAccess.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

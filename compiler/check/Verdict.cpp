@@ -1,8 +1,8 @@
 // Decides about a program on one mesh: every root, calls in place, and calls back to back.
 #include "compiler/check/Verdict.h"
+#include "compiler/check/ForAllSizes.h"
 #include "compiler/check/MeshChoice.h"
 #include "compiler/check/ProgramCheck.h"
-#include "compiler/check/sizes/ForAllSizes.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/project/Relations.h"
 

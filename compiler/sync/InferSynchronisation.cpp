@@ -17,8 +17,8 @@
 // guess, the option in-full lets the pass search on larger and larger meshes until the meshes themselves confirm what
 // it found. What the checker cannot decide is not proved: synchronisation stays. Requires channel form as
 // VerifyProjected states it. Leaves programs alone that their author wrote in channel form.
+#include "compiler/InferenceMemory.h"
 #include "compiler/Passes.h"
-#include "compiler/sync/InferenceMemory.h"
 #include "compiler/sync/PipelinePhases.h"
 #include "compiler/sync/Settling.h"
 

@@ -5,7 +5,7 @@
 #include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/CpuPipeline.h"
 #include "targets/cpu/Internal.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 #include "mlir/IR/Verifier.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"

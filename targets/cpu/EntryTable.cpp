@@ -1,7 +1,7 @@
 // The table of entry points of a plugin: KoloPlugin of the plugin ABI, as constants.
 #include "targets/cpu/Internal.h"
+#include "targets/cpu/Kernels.h"
 #include "targets/cpu/ProgramFunctions.h"
-#include "targets/cpu/kernels/Kernels.h"
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"

@@ -2,7 +2,7 @@
 #include "targets/cpu/ProgramFunctions.h"
 
 #include "targets/Elements.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 #include "mlir/IR/BuiltinOps.h"
 

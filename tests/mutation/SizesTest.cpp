@@ -4,7 +4,7 @@
 #include "Shipped.h"
 
 #include "compiler/Pipeline.h"
-#include "compiler/check/sizes/ForAllSizes.h"
+#include "compiler/check/ForAllSizes.h"
 #include "compiler/project/Relations.h"
 
 #include <gtest/gtest.h>

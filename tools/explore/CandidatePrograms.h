@@ -3,7 +3,7 @@
 
 #include "tools/explore/Coster.h"
 
-#include "compiler/sync/InferenceMemory.h"
+#include "compiler/InferenceMemory.h"
 
 #include <map>
 #include <mutex>

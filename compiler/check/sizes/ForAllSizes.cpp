@@ -1,5 +1,5 @@
-// See ForAllSizes.h.
-#include "compiler/check/sizes/ForAllSizes.h"
+// See compiler/check/ForAllSizes.h.
+#include "compiler/check/ForAllSizes.h"
 #include "compiler/check/sizes/SizeRun.h"
 
 #include "compiler/model/Code.h"

@@ -2,7 +2,7 @@
 // The same for all codecs: a CodecDescription says what each of them does. The end of a block of `count`, less than a
 // granule, is laid out by itself.
 #include "targets/cpu/FunctionBuilder.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 using namespace mlir;
 using kolo::codec::granule;

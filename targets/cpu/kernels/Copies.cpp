@@ -1,7 +1,7 @@
 // Copies of bytes, to one destination or to many, by plain or by non-temporal stores.
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,6 +1,6 @@
 // Elements of the call's type, at most a granule of them, to and from numbers in f32.
 #include "targets/cpu/FunctionBuilder.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 using namespace mlir;
 

@@ -1,5 +1,5 @@
 // The object files of kernels, as part of this program.
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 #include "llvm/ADT/Twine.h"
 

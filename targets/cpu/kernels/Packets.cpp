@@ -3,7 +3,7 @@
 #include "compiler/lower/PacketFormat.h"
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,8 +1,8 @@
 // The loops over elements: one function per type and operation.
 #include "ir/IndexArithmetic.h"
 #include "targets/cpu/InvocationAccess.h"
+#include "targets/cpu/Kernels.h"
 #include "targets/cpu/kernels/Carried.h"
-#include "targets/cpu/kernels/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

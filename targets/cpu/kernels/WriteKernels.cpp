@@ -1,6 +1,6 @@
 // kolo-write-kernels: makes the object file of kernels for one kind of processor. Runs when Kolo is built.
 #include "targets/cpu/Internal.h"
-#include "targets/cpu/kernels/Kernels.h"
+#include "targets/cpu/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -1,4 +1,4 @@
-// Proves a program for all sizes of one dimension of its mesh. README.md has the argument.
+// Proves a program for all sizes of one dimension of its mesh. sizes/README.md has the argument.
 #pragma once
 
 #include "compiler/check/Verdict.h"
