@@ -37,7 +37,7 @@ struct Introduction {
   int32_t controlFd = -1;
   uint64_t controlBytes = 0;
   uint64_t controlAddress = 0; // of a shared_ptr<ControlMemory>, for ranks that are threads
-  tcp::WorldNumber world = {}; // if there are several hosts, with the address by which they reach rank 0
+  WorldNumber world = {};      // if there are several hosts, with the address by which they reach rank 0
   char address[64] = {};
 };
 static_assert(std::is_trivially_copyable_v<Introduction> && sizeof(Introduction) <= 512);
@@ -141,7 +141,7 @@ Result<Meeting> Newcomer::meetHere(const std::shared_ptr<ControlMemory> &made) {
 /// Tells where this rank listens, and hears the same of all. The first refusal or difference, the same on all ranks.
 Result<Roster> Newcomer::gatherArrivals(NetworkNewcomer &newcomer, const HostMap &map,
                                         const Result<OptionalKey> &secret) {
-  const tcp::WorldNumber world = all.front().world;
+  const WorldNumber world = all.front().world;
   Result<std::string> address =
       rank == 0 ? Result<std::string>(all.front().address) : addressTowards(all.front().address);
   bool isInterfaceGiven = variable("KOLO_NETWORK_INTERFACE") != nullptr;

@@ -76,8 +76,8 @@ std::string hostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
-tcp::WorldNumber randomWorld() {
-  tcp::WorldNumber world = {};
+WorldNumber randomWorld() {
+  WorldNumber world = {};
   fillRandomly(world);
   return world;
 }
@@ -168,7 +168,7 @@ Arrival NetworkNewcomer::listen(const std::string &address) {
   own.refusal = listenAt.status();
   if (!own.refusal.isOk())
     return own;
-  tcp::TcpOptions options;
+  ControlOptions options;
   options.rank = place.rank;
   options.numRanks = place.numRanks;
   options.timeoutMs = settings.timeoutMs;
@@ -177,7 +177,7 @@ Arrival NetworkNewcomer::listen(const std::string &address) {
   options.world = world.number;
   options.key = world.key;
   options.listenAt = *listenAt;
-  Result<std::unique_ptr<HostLinks>> made = HostLinks::create(options);
+  Result<std::unique_ptr<HostLinks>> made = HostLinks::listen(options);
   own.refusal = made.status();
   if (!own.refusal.isOk())
     return own;

@@ -19,9 +19,9 @@ struct RankPlace {
 
 /// A world of several hosts. Without a secret, its number is all that keeps others out.
 struct WorldKey {
-  WorldKey(const tcp::WorldNumber &worldNumber, const OptionalKey &secret)
+  WorldKey(const WorldNumber &worldNumber, const OptionalKey &secret)
       : number(worldNumber), key(secret ? OptionalKey(secret->derive(worldLabel, number)) : OptionalKey()) {}
-  tcp::WorldNumber number;
+  WorldNumber number;
   OptionalKey key; // of this world alone
 };
 
@@ -54,7 +54,7 @@ Result<std::string> addressTowards(const std::string &address);
 /// of the default route. If there is none, it is that of an interface that is up, at worst of the loopback interface.
 std::string likelyAddress();
 /// A random number.
-tcp::WorldNumber randomWorld();
+WorldNumber randomWorld();
 /// The numeric address of this end of a connection; empty if there is none.
 std::string localAddress(const Socket &socket);
 /// The numeric address of the interface with this name, or else of the first whose name begins so. InvalidArgument:

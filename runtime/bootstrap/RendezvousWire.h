@@ -2,8 +2,7 @@
 #pragma once
 
 #include "bootstrap/Rendezvous.h"
-#include "network/SecretProof.h"
-#include "network/tcp/Wire.h"
+#include "network/ControlTransport.h"
 
 #include <array>
 #include <cstddef>
@@ -59,7 +58,7 @@ struct Welcome {
   int leaderPid = 0;
   int controlFd = -1;
   uint64_t controlBytes = 0;
-  tcp::WorldNumber world = {}; // of several hosts
+  WorldNumber world = {}; // of several hosts
 };
 
 /// From every rank of several hosts to rank 0: where it listens, and where its control segment is if it is a leader.

@@ -21,7 +21,7 @@ Status checkChannel(CommunicatorState &communicator, int peer, int id) {
 Status waitForSignal(CommunicatorState &communicator, int peer, int id) {
   Peers &peers = communicator.peers();
   uint64_t target = ++communicator.channelAwaited[CommunicatorState::channelIndex(peer, id)];
-  Cell &cell = peers.channelCell(peers.rank(), peer, id);
+  Cell &cell = *peers.channelCell(peers.rank(), peer, id);
   const WaitPolicy policy = peers.policyFor(peer);
   if (cell.hasReached(target) || spinUntil(cell, target, policy))
     return {};
@@ -34,7 +34,7 @@ Status waitForSignal(CommunicatorState &communicator, int peer, int id) {
   bool isLost = end == WaitEnd::PeerLost;
   return peers.abort(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, peer,
                                "rank {} waited {} ms for a signal of {} on channel {}: {}", peers.rank(),
-                               millisecondsSince(start), peers.describe(peer), id,
+                               millisecondsSince(start), peers.hosts().describe(peer), id,
                                isLost ? "it has ended or left" : "timed out"));
 }
 
@@ -49,7 +49,7 @@ struct Source {
 };
 
 Status putOverNetwork(Peers &peers, int peer, const RemotePlace &place, Source src) {
-  Transport &transport = peers.links()->data();
+  Transport &transport = peers.transport();
   if (Status status = orAbort(peers, transport.put({peer, 0}, place, src.data, src.sizeBytes)); !status.isOk())
     return status;
   return orAbort(peers, transport.flush(0));
@@ -57,7 +57,7 @@ Status putOverNetwork(Peers &peers, int peer, const RemotePlace &place, Source s
 
 /// Flushes, because this rank may do nothing more, or leave.
 Status signalOverNetwork(Peers &peers, int peer, const RemoteSignal &signal) {
-  Transport &transport = peers.links()->data();
+  Transport &transport = peers.transport();
   if (Status status = orAbort(peers, transport.signal({peer, 0}, signal)); !status.isOk())
     return status;
   return orAbort(peers, transport.flush(0));
@@ -75,7 +75,7 @@ Status Channel::put(const RemoteWindow &window, size_t offsetBytes, const void *
       return error(StatusCode::InvalidArgument, "put of {} bytes at {} into a window of {}", sizeBytes, offsetBytes,
                    window.sizeBytes());
     Peers &peers = communicator->peers();
-    if (peers.isRemote(peer))
+    if (!window.state->data) // the window is on another host
       return putOverNetwork(peers, peer, {window.state->remoteNumber, 0, offsetBytes}, {src, sizeBytes});
     if (sizeBytes != 0)
       std::memmove(window.state->data + offsetBytes, src, sizeBytes);
@@ -89,9 +89,10 @@ Status Channel::signal() {
       return status;
     Peers &peers = communicator->peers();
     uint64_t count = ++communicator->channelSent[CommunicatorState::channelIndex(peer, id)];
-    if (peers.isRemote(peer))
+    Cell *cell = peers.channelCell(peer, peers.rank(), id);
+    if (!cell)
       return signalOverNetwork(peers, peer, {channelsNumber, static_cast<uint32_t>(id), count});
-    peers.channelCell(peer, peers.rank(), id).raise(count);
+    cell->raise(count);
     return {};
   });
 }

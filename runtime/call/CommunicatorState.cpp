@@ -14,20 +14,18 @@ void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
     : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
-      peerSegments(*ranks), holding(
-                                Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,
-                                // Other hosts write without an exchange, and network cards know the pages.
-                                ranks->links() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }) {
-  size_t numHere = 0;
-  for (int peer = 0; peer < ranks->size(); ++peer)
-    numHere += !ranks->isRemote(peer);
-  rules.isAlone = numHere == 1 && ranks->links() && !ranks->links()->writesByDevice();
+      peerSegments(*ranks),
+      holding(
+          Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,
+          // Other hosts write without an exchange, and network cards know the pages.
+          ranks->hosts().areSeveral() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }) {
+  const size_t numHere = ranks->hosts().ranksHere().size();
+  rules.isAlone = numHere == 1 && ranks->hosts().areSeveral() && !ranks->links()->network().writesByDevice();
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
   auto size = static_cast<size_t>(ranks->size());
   channelSent.resize(size * numChannels);
   channelAwaited.resize(size * numChannels);
-  if (ranks->links())
-    ranks->setWatch([this] { return findDeparture(); });
+  ranks->setWatch([this] { return findDeparture(); });
 }
 
 CommunicatorState::~CommunicatorState() {
@@ -108,11 +106,11 @@ Status CommunicatorState::carries(const PluginState &plugin, const CallArguments
     planned->numLanes = ranks->settings().lanes;
     if (Status status = checkPublished(*planned); !status.isOk())
       return status;
-    return ranks->links() ? checkHosts(*planned, *ranks) : Status();
+    return checkHosts(*planned, ranks->hosts());
   };
   Status status = plan(ranks->kind());
   // Another program may be selected for windows, and must be for several hosts, too. All memory of threads counts so.
-  return status.isOk() && ranks->links() ? plan(RankKind::Threads) : status;
+  return status.isOk() && ranks->hosts().areSeveral() ? plan(RankKind::Threads) : status;
 }
 
 std::vector<Mesh> CommunicatorState::meshes() const {
@@ -121,25 +119,21 @@ std::vector<Mesh> CommunicatorState::meshes() const {
     if (Result<Mesh> made = Mesh::create(std::move(dims)); made.isOk())
       found.push_back(std::move(made).value());
   };
-  const int size = ranks->size();
-  if (const HostLinks *links = ranks->links()) {
-    const int numHosts = links->map().numHosts(), numEach = size / numHosts;
-    bool areInOrder = numEach > 1 && size % numHosts == 0;
-    for (int rank = 0; areInOrder && rank < size; ++rank)
-      areInOrder = links->hostOf(rank) == rank / numEach;
-    if (areInOrder)
-      add({{"node", numHosts}, {"gpu", numEach}});
-  }
+  const Hosts &hosts = ranks->hosts();
+  const int size = ranks->size(), numHosts = hosts.number(), numEach = size / numHosts;
+  bool areInOrder = numHosts > 1 && numEach > 1 && size % numHosts == 0;
+  for (int rank = 0; areInOrder && rank < size; ++rank)
+    areInOrder = hosts.hostOf(rank) == rank / numEach;
+  if (areInOrder)
+    add({{"node", numHosts}, {"gpu", numEach}});
   add({{"rank", size}});
   return found;
 }
 
 Traffic CommunicatorState::traffic() const {
   Traffic all = moved;
-  if (const HostLinks *links = ranks->links()) {
-    all.messages = static_cast<int64_t>(links->numMails());
-    all.connections = static_cast<int64_t>(links->numConnections());
-  }
+  all.messages = static_cast<int64_t>(ranks->links()->control().numMails());
+  all.connections = static_cast<int64_t>(ranks->links()->control().numConnected());
   return all;
 }
 
@@ -168,7 +162,7 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState
   if (Status status = exchange.firstRefusal(); !status.isOk())
     return status;
   std::vector<RemoteWindow> windows;
-  const uint64_t number = ranks->links() ? buffersNumber(agreements + 1) : 0;
+  const uint64_t number = buffersNumber(agreements + 1); // for ranks of other hosts
   // Guarded, because a rank without memory must still take part in the confirmation.
   Status own = guarded([&]() -> Status {
     for (int peer = 0; peer < ranks->size(); ++peer) {
@@ -184,8 +178,8 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState
   });
   if (Status status = confirmNews(own, {&*location, 1}); !status.isOk())
     return status;
-  if (ranks->links()) {
-    window.accesses.push_back(std::make_unique<WindowAccess>(ranks->sharedLinks(), number));
+  if (ranks->hosts().areSeveral()) {
+    window.accesses.push_back(std::make_unique<WindowAccess>(ranks->links(), number));
     if (Status status = registerWindow({window.segment->data(), window.sizeBytes}, ++agreements, *ranks);
         !status.isOk())
       return ranks->abort(status);

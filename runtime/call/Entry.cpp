@@ -118,7 +118,7 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
   uint64_t agreement = ++agreements; // counted even if this rank fails now, because the peers count it
   if (Status status = enter(*plan); !status.isOk())
     return status;
-  if (ranks->links()) {
+  if (ranks->hosts().areSeveral()) {
     plans.endRemoteAccess(plan->generation);
     bool lendsOutput = mayRepeat(*plan) && ranks->links()->areApart() && plan->call.info->sharesOutput;
     if (Status status = registerPlan(*plan, agreement, lendsOutput, *ranks); !status.isOk())
@@ -172,9 +172,8 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   if (!placed.isOk())
     return placed.status();
   plan.buffers = *placed;
-  if (ranks->links())
-    if (Status status = checkHosts(plan.call, *ranks); !status.isOk())
-      return status;
+  if (Status status = checkHosts(plan.call, ranks->hosts()); !status.isOk())
+    return status;
   if (plan.buffers.publishesMuch)
     if (Status status = reservePublished(plan.buffers); !status.isOk())
       return status;

@@ -59,8 +59,7 @@ void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
 void runLane(void *plan, int number) {
   Lane &lane = static_cast<Plan *>(plan)->lanes[static_cast<size_t>(number)];
   int32_t code = lane.plan->call.program->run(&lane.invocation);
-  if (lane.peers->links())
-    services.flush(&lane.invocation);
+  services.flush(&lane.invocation);
   if (code != 0 && !lane.hasFailed) [[unlikely]]
     (void)lane.fail(
         error(StatusCode::BadPlugin, "program {} returned {} though nothing failed", lane.plan->call.info->name, code));

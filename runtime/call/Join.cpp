@@ -34,9 +34,7 @@ Status compareSettings(const Exchange &exchange, int numRanks) {
 
 /// Reads a known word of every peer by cross-memory attach.
 Status probeAttach(const Peers &peers) {
-  for (int peer = 0; peer < peers.size(); ++peer) {
-    if (peers.isRemote(peer))
-      continue;
+  for (int peer : peers.hosts().ranksHere()) {
     uint64_t found = 0;
     Status status = copyAttached(Direction::FromPeer, peers.block(peer).pid.load(), peers.block(peer).join.probeAddress,
                                  &found, sizeof(found));
@@ -55,9 +53,8 @@ Status CommunicatorState::join() {
   JoinInfo &info = ranks->block(ranks->rank()).join;
   info.probeAddress = reinterpret_cast<uintptr_t>(&probeWord);
   info.cores = currentAffinity();
-  if (ranks->links())
-    if (Status status = registerChannels(*ranks); !status.isOk())
-      return status;
+  if (Status status = registerChannels(*ranks); !status.isOk())
+    return status;
   Record &first = nextRecord(Operation::Join);
   first.lanes = ranks->settings().lanes;
   first.ordinaryMemory = static_cast<uint32_t>(wanted);
@@ -68,7 +65,7 @@ Status CommunicatorState::join() {
   if (Status status = compareSettings(exchange, ranks->size()); !status.isOk())
     return status;
 
-  bool mustStage = ranks->links() && ranks->links()->writesByDevice();
+  bool mustStage = ranks->links()->network().writesByDevice();
   bool mustProbe = ranks->kind() == RankKind::Processes && wanted != OrdinaryMemory::Staged && !mustStage;
   Status probed = mustProbe ? probeAttach(*ranks) : Status();
   Record &record = nextRecord(Operation::Join);
@@ -85,13 +82,12 @@ Status CommunicatorState::join() {
   if (Status status = exchange.firstRefusal(); !status.isOk())
     return status;
   rules.ordinaryMemory = mustStage ? OrdinaryMemory::Staged : wanted;
-  for (int peer = 0; peer < ranks->size(); ++peer)
-    if (!ranks->isRemote(peer) && !exchange.heard(peer).canAttach)
+  for (int peer : ranks->hosts().ranksHere())
+    if (!exchange.heard(peer).canAttach)
       rules.ordinaryMemory = OrdinaryMemory::Staged;
   std::vector<cpu_set_t> cores;
-  for (int peer = 0; peer < ranks->size(); ++peer)
-    if (!ranks->isRemote(peer))
-      cores.push_back(ranks->block(peer).join.cores);
+  for (int peer : ranks->hosts().ranksHere())
+    cores.push_back(ranks->block(peer).join.cores);
   return start(cores);
 }
 

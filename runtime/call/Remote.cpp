@@ -13,13 +13,6 @@
 namespace kolo::runtime {
 namespace {
 
-std::vector<bool> remoteRanks(const Peers &peers) {
-  std::vector<bool> ranks;
-  for (int peer = 0; peer < peers.size(); ++peer)
-    ranks.push_back(peers.isRemote(peer));
-  return ranks;
-}
-
 /// The dimensions along which two ranks differ.
 std::vector<int> differences(const Call &call, int first, int second) {
   std::vector<int> dims;
@@ -56,22 +49,24 @@ std::string namesOf(const std::vector<int> &dims, const Call &call) {
   return names;
 }
 
-Status refuse(const Call &call, const Peers &peers, int first, int second) {
+Status refuse(const Call &call, const Hosts &hosts, int first, int second) {
   std::vector<int> dims = differences(call, first, second), network;
   std::ranges::set_union(dims, call.info->networkDims, std::back_inserter(network));
   return rankError(
       StatusCode::UnsupportedMesh, second,
       "program '{}' needs shared memory along dimension {}, but {} and {} share no memory (different hosts, users or "
       "namespaces): compile it with --network {}",
-      call.info->name, namesOf(dims, call), peers.describe(first), peers.describe(second), namesOf(network, call));
+      call.info->name, namesOf(dims, call), hosts.describe(first), hosts.describe(second), namesOf(network, call));
 }
 
 } // namespace
 
-Status checkHosts(const Call &call, const Peers &peers) {
-  for (int rank = 0; rank < peers.size(); ++rank)
-    if (int first = firstOfHost(call, rank); peers.links()->hostOf(first) != peers.links()->hostOf(rank))
-      return refuse(call, peers, first, rank);
+Status checkHosts(const Call &call, const Hosts &hosts) {
+  if (!hosts.areSeveral())
+    return {};
+  for (int rank = 0; rank < hosts.numRanks(); ++rank)
+    if (int first = firstOfHost(call, rank); hosts.hostOf(first) != hosts.hostOf(rank))
+      return refuse(call, hosts, first, rank);
   if (call.publishesMuch())
     return error(StatusCode::UnsupportedMesh,
                  "program '{}' publishes {} bytes in this call; over a network at most {} are possible: compile it "
@@ -82,36 +77,36 @@ Status checkHosts(const Call &call, const Peers &peers) {
 
 WindowAccess::~WindowAccess() {
   if (std::shared_ptr<HostLinks> alive = links.lock())
-    alive->data().release(number);
+    alive->network().data().release(number);
 }
 
 Status registerWindow(const Region &window, uint64_t agreement, Peers &peers) {
   Registration registration;
   registration.agreement = buffersNumber(agreement);
-  registration.senders = remoteRanks(peers);
+  registration.senders = peers.hosts().areOthers();
   registration.regions = {window};
-  return peers.links()->data().registerMemory(registration);
+  return peers.transport().registerMemory(registration);
 }
 
 Status connectRanks(Peers &peers) {
   const Counter none = {};
-  HostLinks &links = *peers.links();
-  for (int peer = 0; peer < peers.rank(); ++peer) // those with larger numbers ask
-    if (peers.isRemote(peer))
-      links.connectTo(peer);
+  HostNetwork &network = peers.links()->network();
+  for (int peer : peers.hosts().others())
+    if (peer < peers.rank()) // those with larger numbers ask
+      network.connectTo(peer);
   Clock::time_point start = Clock::now();
-  for (int peer = 0; peer < peers.size(); ++peer)
-    while (peers.isRemote(peer) && !links.isConnected(peer)) {
+  for (int peer : peers.hosts().others())
+    while (!network.isConnected(peer)) {
       WaitEnd end = peers.checkWait(peer, start);
       if (end == WaitEnd::Aborted)
         return peers.abortCause();
       if (end != WaitEnd::Reached)
         return peers.abort(rankError(end == WaitEnd::PeerLost ? StatusCode::PeerLost : StatusCode::Timeout, peer,
                                      "rank {} waited {} ms for connections with {}: {}", peers.rank(),
-                                     millisecondsSince(start), peers.describe(peer),
+                                     millisecondsSince(start), peers.hosts().describe(peer),
                                      end == WaitEnd::PeerLost ? "it has ended or left" : "timed out"));
       peers.policy().callProgress();
-      links.sleep(none, 1, progressIntervalUs);
+      peers.links()->sleep(none, 1, progressIntervalUs);
     }
   return {};
 }
@@ -119,12 +114,12 @@ Status connectRanks(Peers &peers) {
 Status registerChannels(Peers &peers) {
   Registration registration;
   registration.agreement = channelsNumber;
-  registration.senders = remoteRanks(peers);
-  registration.cells = &peers.channelCell(peers.rank(), 0, 0);
+  registration.senders = peers.hosts().areOthers();
+  registration.cells = peers.channelCell(peers.rank(), 0, 0);
   registration.numLanes = 1;
   registration.numSemaphores = numChannels;
   registration.isBySender = true;
-  return peers.links()->data().registerMemory(registration);
+  return peers.transport().registerMemory(registration);
 }
 
 using Regions = std::array<Region, KOLO_NUM_BUFFER_ROLES>;
@@ -137,7 +132,8 @@ static Regions lentRegions(const Plan &plan) {
 }
 
 Status lendAgain(Plan &plan, uint64_t agreement, Peers &peers) {
-  if (Status status = peers.links()->renew(plan.lentNumber, lentNumber(agreement), lentRegions(plan)); !status.isOk())
+  if (Status status = peers.transport().renew(plan.lentNumber, lentNumber(agreement), lentRegions(plan));
+      !status.isOk())
     return status;
   plan.lentNumber = lentNumber(agreement);
   plan.lentAccess->setNumber(plan.lentNumber);
@@ -145,11 +141,11 @@ Status lendAgain(Plan &plan, uint64_t agreement, Peers &peers) {
 }
 
 Status registerPlan(Plan &plan, uint64_t agreement, bool lendsOutput, Peers &peers) {
-  Transport &transport = peers.links()->data();
+  Transport &transport = peers.transport();
   if (plan.semaphores->remoteNumber() == 0) {
     Registration cells;
     cells.agreement = cellsNumber(agreement);
-    cells.senders = remoteRanks(peers);
+    cells.senders = peers.hosts().areOthers();
     cells.cells = plan.semaphores->ownCells();
     cells.numLanes = static_cast<uint32_t>(peers.settings().lanes);
     cells.numSemaphores = static_cast<uint32_t>(plan.call.info->numSemaphores);
@@ -159,7 +155,7 @@ Status registerPlan(Plan &plan, uint64_t agreement, bool lendsOutput, Peers &pee
   }
   Registration buffers;
   buffers.agreement = buffersNumber(agreement);
-  buffers.senders = remoteRanks(peers);
+  buffers.senders = peers.hosts().areOthers();
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     // Other hosts put to no input, which may be read-only.
     bool isWritten = role != KOLO_INPUT && !(role == KOLO_OUTPUT && lendsOutput);

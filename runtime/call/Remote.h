@@ -9,6 +9,7 @@
 namespace kolo::runtime {
 
 class HostLinks;
+class Hosts;
 class Peers;
 struct Plan;
 struct Buffers;
@@ -50,7 +51,7 @@ private:
 };
 
 /// Whether the program may run where the ranks are; the same on all ranks. UnsupportedMesh: says how to compile it.
-Status checkHosts(const Call &call, const Peers &peers);
+Status checkHosts(const Call &call, const Hosts &hosts);
 
 /// Lets the ranks of other hosts write what the plan of this agreement says. `lendsOutput`: its output under a number
 /// of its own. InvalidArgument, Mismatch.

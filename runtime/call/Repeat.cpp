@@ -28,7 +28,7 @@ namespace kolo::runtime {
 /// The same on all ranks.
 bool CommunicatorState::mayRepeat(const Plan &plan) const {
   const Call &call = plan.call;
-  return ranks->links() && !call.info->enters && call.isProved && !call.publishes && !call.hasPackets &&
+  return ranks->hosts().areSeveral() && !call.info->enters && call.isProved && !call.publishes && !call.hasPackets &&
          (ranks->links()->areApart() || isStaged(plan.buffers.staging) || !call.isShared());
 }
 

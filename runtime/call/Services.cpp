@@ -33,7 +33,7 @@ void noteRefusal(Lane &lane, const Status &status) {
 }
 
 [[gnu::noinline, gnu::cold]] void signalOverNetwork(Lane &lane, int64_t peer, int32_t semaphore, uint64_t count) {
-  noteRefusal(lane, lane.peers->links()->data().signal(
+  noteRefusal(lane, lane.peers->transport().signal(
                         {static_cast<int>(peer), static_cast<uint32_t>(lane.number)},
                         {lane.plan->semaphores->remoteNumber(), static_cast<uint32_t>(semaphore), count}));
 }
@@ -62,8 +62,8 @@ void signalPeer(KoloInvocation *raw, int64_t peer, int32_t semaphore) {
   bool isLost = end == WaitEnd::PeerLost;
   return lane.fail(rankError(isLost ? StatusCode::PeerLost : StatusCode::Timeout, static_cast<int>(peer),
                              "rank {} waited {} ms for {} (semaphore {}, lane {}; {}): {}", peers.rank(),
-                             millisecondsSince(start), peers.describe(static_cast<int>(peer)), semaphore, lane.number,
-                             describeStatement(*lane.plan->call.info, statement),
+                             millisecondsSince(start), peers.hosts().describe(static_cast<int>(peer)), semaphore,
+                             lane.number, describeStatement(*lane.plan->call.info, statement),
                              isLost ? "it has ended or left" : "timed out"));
 }
 
@@ -101,14 +101,13 @@ void transferOverNetwork(Lane &lane, const RemoteRange &range, Direction directi
   if (direction == Direction::FromPeer) {
     (void)lane.fail(rankError(StatusCode::UnsupportedMesh, rank,
                               "program {} reads memory of {}, which is on another host", lane.plan->call.info->name,
-                              lane.peers->describe(rank)));
+                              lane.peers->hosts().describe(rank)));
     return;
   }
-  noteRefusal(lane,
-              lane.peers->links()->data().put({rank, static_cast<uint32_t>(lane.number)},
-                                              {lane.plan->numberFor(range.role), static_cast<uint32_t>(range.role),
-                                               static_cast<uint64_t>(range.offsetBytes)},
-                                              local, static_cast<uint64_t>(range.sizeBytes)));
+  noteRefusal(lane, lane.peers->transport().put({rank, static_cast<uint32_t>(lane.number)},
+                                                {lane.plan->numberFor(range.role), static_cast<uint32_t>(range.role),
+                                                 static_cast<uint64_t>(range.offsetBytes)},
+                                                local, static_cast<uint64_t>(range.sizeBytes)));
 }
 
 void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction, void *local) {
@@ -151,8 +150,8 @@ void getFromPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offset
 /// Also the end of every call: what this rank has said arrives even if it does nothing any more.
 void flushLane(KoloInvocation *raw) {
   Lane &lane = laneOf(raw);
-  if (lane.peers->links() && !lane.hasFailed)
-    noteRefusal(lane, lane.peers->links()->data().flush(static_cast<uint32_t>(lane.number)));
+  if (lane.plan->remoteNumber != 0 && !lane.hasFailed) // other hosts take part
+    noteRefusal(lane, lane.peers->transport().flush(static_cast<uint32_t>(lane.number)));
 }
 
 /// A packet that a rank waits for. Its sender wakes nobody, so the sleep is short.

@@ -110,7 +110,7 @@ Status CommunicatorState::runWide(const PluginState &plugin, const CallArguments
   size_t outputBegin = (planned->inputBytes + cacheLineBytes - 1) / cacheLineBytes * cacheLineBytes;
   Result<std::byte *> reserved =
       guarded([&] { return wideBuffers.reserve(*segments, holding, outputBegin + planned->outputBytes); });
-  if (!reserved.isOk() && !ranks->links())
+  if (!reserved.isOk() && !ranks->hosts().areSeveral())
     return agree(plugin, arguments, reserved.status()).status();
   if (!reserved.isOk()) { // the peers may be in the call already
     (void)ranks->abort(

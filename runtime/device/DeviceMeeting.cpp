@@ -77,7 +77,7 @@ Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
   for (int peer = 0; peer < host.size(); ++peer)
     if (Peers &peers = host.state->peers(); peers.isRemote(peer))
       return rankError(StatusCode::SystemError, peer, "{} is on another host than rank {}: devices need one host",
-                       peers.describe(peer), host.rank());
+                       peers.hosts().describe(peer), host.rank());
   Result<Window> board = host.allocate(sizeof(Board));
   if (!board.isOk())
     return board.status();

@@ -2,7 +2,7 @@
 // runtime and lies beside it.
 #pragma once
 
-#include "network/Transport.h"
+#include "network/ControlTransport.h"
 
 #include <functional>
 #include <memory>
@@ -10,31 +10,20 @@
 
 namespace kolo::runtime {
 
-/// What carries mails between the ranks of a fabric, and notices that peers end. The fabric makes progress here too.
-class MailPath {
-public:
-  virtual ~MailPath() = default;
-  /// See TcpTransport::mail. What arrives goes to Fabric::take.
-  virtual Status mail(int peer, std::span<const std::byte> text) = 0;
-  /// As the functions of Transport.
-  virtual Status progress() = 0;
-  virtual Status idle(const Counter &counter, uint64_t target, std::chrono::steady_clock::time_point until) = 0;
-  virtual Status stateOf(int peer) const = 0;
-};
-
 struct FabricOptions {
   int rank = 0;
   int numRanks = 1;
   int timeoutMs = 30'000;
   std::string provider;                // by its name in the rules
   std::string address;                 // of this host, numeric: for providers that choose devices so
-  std::function<bool()> mustStop = {}; // see TcpOptions
+  std::function<bool()> mustStop = {}; // see ControlOptions
 };
 
-/// A Transport whose mails are carried by somebody else. `endpoint` is empty. `connect` looks only at which endpoints
-/// are empty, and never blocks; it must be called when mails to the others are possible. Two ranks meet when one of
-/// them first writes to the other: then the first `flush` to a peer waits until that peer makes progress. What keeps
-/// two ranks from writing to each other is a Status of both from then on: Mismatch, SystemError, OutOfMemory.
+/// A Transport whose mails a ControlTransport carries, which also notices that peers end. `endpoint` is empty.
+/// `connect` looks only at which endpoints are empty, and never blocks; it must be called when mails to the others are
+/// possible. Two ranks meet when one of them first writes to the other: then the first `flush` to a peer waits until
+/// that peer makes progress. What keeps two ranks from writing to each other is a Status of both from then on:
+/// Mismatch, SystemError, OutOfMemory.
 class Fabric : public Transport {
 public:
   /// Takes a mail of a peer. Mismatch: the connection with it must end. Any thread, also while another function runs.
@@ -58,7 +47,7 @@ inline bool isFabricMail(std::span<const std::byte> mail) {
   return mail.size() >= 2 && mail[0] == std::byte(fabricMailMark & 0xff) && mail[1] == std::byte(fabricMailMark >> 8);
 }
 
-inline constexpr uint32_t fabricModuleVersion = 4;
+inline constexpr uint32_t fabricModuleVersion = 5;
 /// Bits of what `present` returns, in the order in which KOLO_NETWORK=auto prefers.
 inline constexpr const char *autoProviders[] = {"cxi", "verbs", "efa"};
 
@@ -70,7 +59,7 @@ struct FabricModule {
   /// Whether this host has the provider, with what its rules need. InvalidArgument, SystemError.
   Status (*check)(const std::string &provider, const std::string &address) = nullptr;
   /// Opens the device. `mails` must outlive the fabric. InvalidArgument, SystemError, OutOfMemory.
-  Result<std::unique_ptr<Fabric>> (*create)(const FabricOptions &options, MailPath &mails) = nullptr;
+  Result<std::unique_ptr<Fabric>> (*create)(const FabricOptions &options, ControlTransport &mails) = nullptr;
 };
 using FabricModuleEntry = const FabricModule *(*)();
 inline constexpr const char *fabricModuleSymbol = "koloFabricModule";

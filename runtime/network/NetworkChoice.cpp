@@ -132,7 +132,7 @@ Result<std::string> chooseNetwork(std::span<const NetworkOffer> offers) {
   return std::string();
 }
 
-Result<std::unique_ptr<Fabric>> openFabric(const FabricOptions &options, MailPath &mails) {
+Result<std::unique_ptr<Fabric>> openFabric(const FabricOptions &options, ControlTransport &mails) {
   Result<const FabricModule *> module = openModule();
   if (!module.isOk())
     return module.status();

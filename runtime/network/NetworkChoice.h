@@ -31,6 +31,6 @@ Result<std::string> chooseNetwork(std::span<const NetworkOffer> offers);
 
 /// Opens libkolo_fabric.so beside the runtime, and a device. Errors as FabricModule::create; InvalidArgument: this
 /// build has no such library.
-Result<std::unique_ptr<Fabric>> openFabric(const FabricOptions &options, MailPath &mails);
+Result<std::unique_ptr<Fabric>> openFabric(const FabricOptions &options, ControlTransport &mails);
 
 } // namespace kolo::runtime

@@ -83,6 +83,14 @@ public:
   /// When it returns, nothing writes to the agreement's memory and cells any more. A peer that still does so ends with
   /// its connection.
   virtual void release(uint64_t agreement) = 0;
+  /// Whether it has `renew`.
+  virtual bool canRenew() const { return false; }
+  /// Gives an agreement a larger number and other regions: see Registrations::renew. A peer that still writes under the
+  /// old number ends with its connection, as with `release`. Requires canRenew().
+  virtual Status renew(uint64_t agreement, uint64_t next, std::span<const Region> regions) {
+    (void)agreement, (void)next, (void)regions;
+    return Status(StatusCode::InvalidArgument, "this transport gives no agreement another number");
+  }
 
   /// Begins to write sizeBytes bytes to the peer. Never blocks. The source is in use until the lane's next `flush`
   /// returns. InvalidArgument, or the Status of stateOf(peer).

@@ -37,16 +37,27 @@ Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   repeatedBefore = numRepeated;
   Announcement &own = announcement(peers.rank());
   own.plan = plan;
-  if (peers.links()) {
-    RankBlock &block = peers.block(peers.rank());
-    block.publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
-    block.numRepeated[sequence % 2] = numRepeated;
-  }
+  RankBlock &block = peers.block(peers.rank());
+  block.publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
+  block.numRepeated[sequence % 2] = numRepeated;
   own.raise(sequence);
-  if (!peers.links())
-    return awaitRanksHere();
-  Status status = peers.links()->speaks() ? gather() : awaitSpeaker();
+  if (!hosts.areSeveral()) {
+    Status status = awaitRanksHere();
+    agreed = planHere();
+    return status;
+  }
+  Status status = hosts.speaks() ? gather() : awaitSpeaker();
+  agreed = peers.control().host().plan[sequence % 2];
   return status.isOk() ? compareRepeats() : status;
+}
+
+/// What all ranks of this host announce, or `differentPlans`.
+uint64_t Exchange::planHere() const {
+  const uint64_t plan = announcement(peers.rank()).plan;
+  for (int rank : hosts.ranksHere())
+    if (announcement(rank).plan != plan)
+      return differentPlans;
+  return plan;
 }
 
 /// Whether all ranks made equally many calls without an exchange. The same on all ranks.
@@ -60,43 +71,38 @@ Status Exchange::compareRepeats() {
 }
 
 Status Exchange::awaitRanksHere() {
-  HostLinks *links = peers.links();
-  int number = links ? static_cast<int>(links->ranksHere().size()) : peers.size();
-  for (int place = 0; place < number; ++place) {
-    int rank = links ? links->ranksHere()[static_cast<size_t>(place)] : place;
+  for (int rank : hosts.ranksHere())
     if (!announcement(rank).hasReached(sequence))
       if (Status status = await({announcement(rank), rank}); !status.isOk())
         return status;
-  }
   return {};
 }
 
 /// A rank that does not speak for its host.
 Status Exchange::awaitSpeaker() {
   Counter &gathered = peers.control().host().gathered;
-  return gathered.hasReached(sequence) ? Status() : await({gathered, peers.links()->speaker()});
+  return gathered.hasReached(sequence) ? Status() : await({gathered, hosts.speaker(), peers.extraMs()});
 }
 
 /// The speaker of a host: what its ranks announce goes to other hosts, and what others announce comes from there.
 Status Exchange::gather() {
   if (Status status = awaitRanksHere(); !status.isOk())
     return status;
-  HostLinks &links = *peers.links();
-  uint64_t plan = announcement(peers.rank()).plan;
+  HostRounds &rounds = peers.links()->rounds();
+  uint64_t plan = planHere();
   RepeatCounts repeats;
-  for (int rank : links.ranksHere()) {
-    plan = announcement(rank).plan == plan ? plan : differentPlans;
+  for (int rank : hosts.ranksHere()) {
     uint64_t number = peers.block(rank).numRepeated[sequence % 2];
     repeats.add({number, number, rank, rank});
   }
-  for (int round = 0; round < links.numRounds(); ++round) {
-    links.sendRound(round, sequence, plan, repeats);
-    Counter &arrived = links.arrivedOf(round);
+  for (int round = 0; round < rounds.number(); ++round) {
+    rounds.send(round, sequence, plan, repeats);
+    Counter &arrived = rounds.arrivedOf(round);
     if (!arrived.hasReached(sequence))
-      if (Status status = await({arrived, links.sourceOf(round), true}); !status.isOk())
+      if (Status status = await({arrived, rounds.sourceOf(round), peers.extraMs()}); !status.isOk())
         return status;
-    plan = links.planOf(round, sequence) == plan ? plan : differentPlans;
-    repeats.add(links.repeatsOf(round, sequence));
+    plan = rounds.planOf(round, sequence) == plan ? plan : differentPlans;
+    repeats.add(rounds.repeatsOf(round, sequence));
   }
   HostBlock &host = peers.control().host();
   host.plan[sequence % 2] = plan;
@@ -109,38 +115,29 @@ Status Exchange::gather() {
 /// it, because they cannot finish this exchange before.
 Status Exchange::finishSending() {
   const Counter none = {};
-  HostLinks &links = *peers.links();
+  HostRounds &rounds = peers.links()->rounds();
   Clock::time_point start = Clock::now();
-  for (int round = 0; round < links.numRounds(); ++round)
-    while (!links.hasSent(round)) {
-      int target = links.targetOf(round);
+  for (int round = 0; round < rounds.number(); ++round)
+    while (!rounds.hasSent(round)) {
+      int target = rounds.targetOf(round);
       WaitEnd end = peers.checkWait(target, start);
       if (end == WaitEnd::Aborted)
         return peers.abortCause();
       if (end != WaitEnd::Reached)
         return peers.abort(rankError(end == WaitEnd::PeerLost ? StatusCode::PeerLost : StatusCode::Timeout, target,
                                      "rank {} waited {} ms for {} to take what it announced: {}", peers.rank(),
-                                     millisecondsSince(start), peers.describe(target),
+                                     millisecondsSince(start), hosts.describe(target),
                                      end == WaitEnd::PeerLost ? "it has ended or left" : "timed out"));
       peers.policy().callProgress();
-      links.sleep(none, 1, progressIntervalUs);
+      peers.links()->sleep(none, 1, progressIntervalUs);
     }
   return {};
-}
-
-bool Exchange::haveAllSaid(uint64_t plan) const {
-  if (peers.links())
-    return peers.control().host().plan[sequence % 2] == plan;
-  for (int peer = 0; peer < peers.size(); ++peer)
-    if (announcement(peer).plan != plan)
-      return false;
-  return true;
 }
 
 Status Exchange::propose(uint64_t plan, size_t publishedBytes, bool &isAgreed) {
   current = Operation::Run;
   Status status = meet(plan, publishedBytes);
-  isAgreed = status.isOk() && haveAllSaid(plan);
+  isAgreed = status.isOk() && agreed == plan;
   return status;
 }
 
@@ -149,7 +146,7 @@ Status Exchange::perform() {
   current = own.operation;
   if (Status status = meet(0); !status.isOk())
     return status;
-  if (!haveAllSaid(0)) { // some ranks proposed a plan: in the next exchange they announce records, too
+  if (agreed != 0) { // some ranks proposed a plan: in the next exchange they announce records, too
     peers.block(peers.rank()).records[(sequence + 1) % 2] = own;
     if (Status status = meet(0); !status.isOk())
       return status;
@@ -165,14 +162,10 @@ Status Exchange::perform() {
 /// A rank that ended before it came here, so that no rank can finish this exchange; -1: none. Not only the one that
 /// this rank waits for.
 int Exchange::findLost(const Awaited &awaited) const {
-  HostLinks *links = peers.links();
-  int number = links ? static_cast<int>(links->ranksHere().size()) : peers.size();
-  for (int place = 0; place < number; ++place) {
-    int rank = links ? links->ranksHere()[static_cast<size_t>(place)] : place;
+  for (int rank : hosts.ranksHere())
     if (peers.isLost(rank) && (rank == awaited.rank || !announcement(rank).hasReached(sequence)))
       return rank;
-  }
-  return links ? links->lostBefore(sequence) : -1;
+  return peers.links()->rounds().lostBefore(sequence);
 }
 
 /// The rank that the speaker of this host waits for; -1: nobody, or the speaker has stopped and does not know.
@@ -189,12 +182,9 @@ Status Exchange::await(const Awaited &awaited) {
     return {};
   Clock::time_point start = Clock::now();
   int suspect = awaited.rank;
-  HostLinks *links = peers.links();
-  HostBlock *spoken = links && links->speaks() ? &peers.control().host() : nullptr;
+  HostBlock *spoken = hosts.speaks() ? &peers.control().host() : nullptr;
   if (spoken)
     spoken->awaited.store(awaited.rank + 1, std::memory_order_relaxed);
-  // A rank that stays away is named by its host first: others wait a little longer.
-  int extraMs = links && (awaited.isOverNetwork || !links->speaks()) ? peers.extraMs() : 0;
   WaitEnd end = waitSlowly(awaited.counter, sequence, policy, [&] {
     if (spoken)
       spoken->lookedAt.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
@@ -202,7 +192,7 @@ Status Exchange::await(const Awaited &awaited) {
       suspect = lost;
       return peers.isAborted() ? WaitEnd::Aborted : WaitEnd::PeerLost;
     }
-    return peers.checkWait(awaited.rank, start + std::chrono::milliseconds(extraMs));
+    return peers.checkWait(awaited.rank, start + std::chrono::milliseconds(awaited.extraMs));
   });
   if (end == WaitEnd::Reached) {
     if (spoken)
@@ -215,30 +205,30 @@ Status Exchange::await(const Awaited &awaited) {
   if (end == WaitEnd::PeerLost)
     return peers.abort(rankError(StatusCode::PeerLost, suspect,
                                  "rank {} waited {} ms for {} to {}: rank {} has ended or left", peers.rank(),
-                                 millisecondsSince(start), peers.describe(suspect), deed, suspect));
-  int awaitedThere = links && !spoken ? awaitedBySpeaker() : -1;
+                                 millisecondsSince(start), hosts.describe(suspect), deed, suspect));
+  int awaitedThere = spoken ? -1 : awaitedBySpeaker();
   if (awaitedThere >= 0 && (peers.isRemote(awaitedThere) || !announcement(awaitedThere).hasReached(sequence)))
     suspect = awaitedThere;
   return peers.abort(rankError(StatusCode::Timeout, suspect, "rank {} waited {} ms for {} to {}: timed out",
-                               peers.rank(), millisecondsSince(start), peers.describe(suspect), deed));
+                               peers.rank(), millisecondsSince(start), hosts.describe(suspect), deed));
 }
 
 std::optional<Exchange::Departure> Exchange::findDeparture() const {
-  HostLinks &links = *peers.links();
+  HostRounds &rounds = peers.links()->rounds();
   const uint64_t following = sequence + 1;
   auto departureOf = [&](int rank, uint64_t plan) {
     return Departure{rank, plan, plan == 0 ? &peers.block(rank).records[following % 2] : nullptr};
   };
-  for (int rank : links.ranksHere()) {
+  for (int rank : hosts.ranksHere()) {
     const RankBlock &block = peers.block(rank);
     const Announcement &next = block.announcements[following % 2];
     if (rank != peers.rank() && next.hasReached(following) && block.numRepeated[following % 2] < numRepeated)
       return departureOf(rank, next.plan);
   }
-  for (int round = 0; links.speaks() && round < links.numRounds(); ++round)
-    if (links.arrivedOf(round).hasReached(following))
-      if (const RepeatCounts &counts = links.repeatsOf(round, following); counts.least < numRepeated)
-        return departureOf(counts.leastRank, links.planOf(round, following));
+  for (int round = 0; round < rounds.number(); ++round)
+    if (rounds.arrivedOf(round).hasReached(following))
+      if (const RepeatCounts &counts = rounds.repeatsOf(round, following); counts.least < numRepeated)
+        return departureOf(counts.leastRank, rounds.planOf(round, following));
   return {};
 }
 

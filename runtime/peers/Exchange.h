@@ -17,7 +17,7 @@ namespace kolo::runtime {
 /// reads an announcement while its owner writes it. The argument needs one sequence number for exchanges of all kinds.
 ///
 /// With several hosts, a rank waits for those of its own host alone, or for the speaker of its host. Speakers wait for
-/// each other in rounds: see HostLinks. A host's contribution to exchange n + 1 leaves only when all its ranks have
+/// each other in rounds: see HostRounds. A host's contribution to exchange n + 1 leaves only when all its ranks have
 /// announced n + 1, so what arrives for n + 2 finds nobody who reads what it replaces.
 ///
 /// All ranks read the same announcements, so all come to the same result of exchange n:
@@ -34,7 +34,7 @@ public:
   /// aborted. With 64, the ranks' delays of 64 calls add up at most, and a call costs 1/64 of an exchange.
   static constexpr uint64_t mostRepeated = 64;
 
-  explicit Exchange(Peers &owner) : peers(owner) {}
+  explicit Exchange(Peers &owner) : peers(owner), hosts(owner.hosts()) {}
 
   /// The number of the last exchange; the same on all ranks.
   uint64_t number() const { return sequence; }
@@ -87,7 +87,7 @@ private:
   struct Awaited {
     Counter &counter;
     int rank = 0;
-    bool isOverNetwork = false;
+    int extraMs = 0; // a rank that stays away is named by its host first: others wait a little longer
   };
 
   Status meet(uint64_t plan, size_t publishedBytes = 0);
@@ -96,14 +96,16 @@ private:
   Status compareRepeats();
   Status awaitRanksHere();
   Status awaitSpeaker();
-  bool haveAllSaid(uint64_t plan) const;
+  uint64_t planHere() const;
   Status await(const Awaited &awaited);
   int findLost(const Awaited &awaited) const;
   int awaitedBySpeaker() const;
   Announcement &announcement(int rank) const { return peers.block(rank).announcements[sequence % 2]; }
 
   Peers &peers;
+  const Hosts &hosts;
   uint64_t sequence = 0;
+  uint64_t agreed = 0;         // in the last exchange: the plan that all ranks announced, or `differentPlans`
   uint64_t numRepeated = 0;    // calls without an exchange, so far
   uint64_t repeatedBefore = 0; // of them, those before the last exchange
   Operation current = Operation::Run;

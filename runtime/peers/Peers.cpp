@@ -40,38 +40,18 @@ Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks
   return shared;
 }
 
-namespace {
-
-class LinksWait : public NetworkWait {
-public:
-  explicit LinksWait(HostLinks &hostLinks) : links(hostLinks) {}
-  void progress() override { links.progress(); }
-  void sleep(const Counter &counter, uint64_t target, int64_t mostUs) override { links.sleep(counter, target, mostUs); }
-
-private:
-  HostLinks &links;
-};
-
-Seat seatOf(const Control &control, const HostLinks *links, int rank) {
+static Seat seatOf(const Control &control, const Hosts &hosts) {
   std::vector<SeatedOn *> seats;
-  size_t own = 0;
-  for (int peer = 0; peer < control.numRanks(); ++peer) {
-    if (links && links->isRemote(peer))
-      continue;
-    if (peer == rank)
-      own = seats.size();
+  for (int peer : hosts.ranksHere())
     seats.push_back(&control.block(peer).seatedOn);
-  }
-  return Seat(std::move(seats), own);
+  return Seat(std::move(seats), static_cast<size_t>(hosts.placeOf(hosts.self())));
 }
-
-} // namespace
 
 Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings,
              std::shared_ptr<HostLinks> hostLinks)
-    : shared(std::move(memory)), network(std::move(hostLinks)),
-      networkWait(network ? std::make_unique<LinksWait>(*network) : nullptr), howRelated(rankKind), self(ownRank),
-      creatorPid(getpid()), options(settings), seat(seatOf(shared->control, network.get(), ownRank)),
+    : shared(std::move(memory)),
+      network(hostLinks ? std::move(hostLinks) : HostLinks::ofOneHost(shared->control, ownRank)), howRelated(rankKind),
+      self(ownRank), creatorPid(getpid()), options(settings), seat(seatOf(shared->control, hosts())),
       processes(static_cast<size_t>(shared->control.numRanks())) {
   // Do not spin until the ranks have announced which cores they may use.
   setPolicy(choosePolicy(options.wait, false));
@@ -88,7 +68,7 @@ Peers::~Peers() {
 void Peers::setPolicy(const WaitPolicy &newPolicy) {
   waitPolicy = newPolicy;
   waitPolicy.progress = options.progress ? &options.progress : nullptr;
-  waitPolicy.network = networkWait.get();
+  waitPolicy.network = network->wait();
   waitPolicy.yields = &yields;
   // Where a rank has several threads, nobody says where the others run.
   waitPolicy.seat = options.lanes == 1 ? &seat : nullptr;
@@ -97,13 +77,9 @@ void Peers::setPolicy(const WaitPolicy &newPolicy) {
 void Peers::watchPeers() {
   if (howRelated == RankKind::Threads)
     return;
-  for (int peer = 0; peer < size(); ++peer)
-    if (peer != self && !isRemote(peer))
+  for (int peer : hosts().ranksHere())
+    if (peer != self)
       processes[static_cast<size_t>(peer)] = WatchedProcess::watch(block(peer).pid.load());
-}
-
-std::string Peers::describe(int peer) const {
-  return network ? fmt::format("rank {} (host {})", peer, network->hostName(peer)) : fmt::format("rank {}", peer);
 }
 
 bool Peers::isLost(int peer) const { return hasLeft(peer) || hasEnded(peer); }
@@ -111,13 +87,13 @@ bool Peers::isLost(int peer) const { return hasLeft(peer) || hasEnded(peer); }
 bool Peers::hasDied(int peer) const { return hasEnded(peer) && !hasLeft(peer); } // in this order: it leaves, then ends
 
 bool Peers::hasLeft(int peer) const {
-  return isRemote(peer) ? network->hasLeft(peer)
+  return isRemote(peer) ? network->network().hasLeft(peer)
                         : block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left;
 }
 
 bool Peers::hasEnded(int peer) const {
   if (isRemote(peer))
-    return network->hasBroken(peer);
+    return network->control().hasFailedWith(peer);
   int pid = block(peer).pid.load(std::memory_order_relaxed);
   if (howRelated == RankKind::Threads || peer == self || pid == 0)
     return false;
@@ -125,21 +101,11 @@ bool Peers::hasEnded(int peer) const {
   return process ? process->hasEnded() : kill(pid, 0) != 0 && errno == ESRCH;
 }
 
-/// Where there are several hosts, a failure names the one of the rank at fault.
-Status Peers::withHost(const Status &cause) const {
-  if (!network || cause.rank() < 0 || cause.rank() >= size() ||
-      cause.message().find(describe(cause.rank())) != std::string::npos)
-    return cause;
-  return rankError(cause.code(), cause.rank(), "{}: {}", describe(cause.rank()), cause.message());
-}
-
 Status Peers::abort(const Status &found) {
-  bool mayBeExplained = network && found.code() == StatusCode::Timeout && found.rank() >= 0;
-  Status cause = withHost(mayBeExplained ? network->explain(found) : found);
+  Status cause = network->explain(found);
   if (!storeAbort(control().abort(), cause))
     return abortCause();
-  if (network)
-    network->tellAbort();
+  network->tellAbort();
   return cause;
 }
 
@@ -151,8 +117,7 @@ Status Peers::abortCause() const {
     std::this_thread::sleep_for(std::chrono::microseconds(progressIntervalUs));
   if (record.state.load(std::memory_order_acquire) != AbortState::Published)
     return error(StatusCode::PeerLost, "a rank failed, and ended before it could say why");
-  if (network)
-    network->tellAbort();
+  network->tellAbort();
   return Status(record.code, record.message, record.culprit);
 }
 
@@ -172,16 +137,15 @@ Status Peers::whyNoCall() const {
 }
 
 WaitEnd Peers::checkWait(int peer, Clock::time_point start) {
-  if (network)
-    for (const Status &refusal : {network->refusal(), watch ? watch() : Status()})
-      if (!refusal.isOk())
-        (void)abort(refusal);
+  for (const Status &refusal : {network->network().refusal(), watch ? watch() : Status()})
+    if (!refusal.isOk())
+      (void)abort(refusal);
   if (isAborted())
     return WaitEnd::Aborted;
   if (isLost(peer))
     return WaitEnd::PeerLost;
-  if (isRemote(peer) && millisecondsSince(start) >= suspicionMs)
-    network->ask(peer);
+  if (millisecondsSince(start) >= suspicionMs)
+    network->control().ask(peer); // nothing, for a rank of this host
   return millisecondsSince(start) >= options.timeoutMs ? WaitEnd::Timeout : WaitEnd::Reached;
 }
 
@@ -192,9 +156,9 @@ void Peers::keepForPeers(std::shared_ptr<void> thing) const {
 
 void Peers::waitUntilQuiet() const {
   Clock::time_point start = Clock::now();
-  for (int peer = 0; peer < size(); ++peer)
-    while (peer != self && !isRemote(peer) && block(peer).isRunning.load(std::memory_order_seq_cst) != 0 &&
-           !isLost(peer) && millisecondsSince(start) < options.timeoutMs) {
+  for (int peer : hosts().ranksHere())
+    while (peer != self && block(peer).isRunning.load(std::memory_order_seq_cst) != 0 && !isLost(peer) &&
+           millisecondsSince(start) < options.timeoutMs) {
       waitPolicy.callProgress();
       std::this_thread::sleep_for(std::chrono::microseconds(progressIntervalUs));
     }

@@ -49,16 +49,15 @@ public:
   const Control &control() const { return shared->control; }
   RankBlock &block(int peer) const { return control().block(peer); }
   const Settings &settings() const { return options; }
-  /// Null if all ranks are on this host.
-  HostLinks *links() const { return network.get(); }
-  std::weak_ptr<HostLinks> sharedLinks() const { return network; }
-  bool isRemote(int peer) const { return network && network->isRemote(peer); }
-  /// A cell that `sender` raises and `receiver`, a rank of this host, waits for.
-  Cell &channelCell(int receiver, int sender, int id) const {
-    return control().channelCell(network ? network->placeHere(receiver) : receiver, sender, id);
+  const std::shared_ptr<HostLinks> &links() const { return network; }
+  const Hosts &hosts() const { return network->hosts(); }
+  /// What puts to other hosts travel on.
+  Transport &transport() const { return network->network().data(); }
+  bool isRemote(int peer) const { return hosts().isRemote(peer); }
+  /// A cell that `sender` raises and `receiver` waits for; null: the receiver is on another host.
+  Cell *channelCell(int receiver, int sender, int id) const {
+    return isRemote(receiver) ? nullptr : &control().channelCell(hosts().placeOf(receiver), sender, id);
   }
-  /// "rank 3", with its host if there are several.
-  std::string describe(int peer) const;
   /// How the thread that calls the communicator waits.
   const WaitPolicy &policy() const { return waitPolicy; }
   /// The same, for something that this peer does.
@@ -115,13 +114,11 @@ public:
   void waitUntilQuiet() const;
 
 private:
-  Status withHost(const Status &cause) const;
   bool hasLeft(int peer) const;
   bool hasEnded(int peer) const; // its process; false where ranks are threads
 
   std::shared_ptr<ControlMemory> shared;
   std::shared_ptr<HostLinks> network;
-  std::unique_ptr<NetworkWait> networkWait; // null like `network`
   RankKind howRelated;
   int self;
   int creatorPid;

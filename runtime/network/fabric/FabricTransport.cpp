@@ -26,7 +26,8 @@ constexpr std::chrono::milliseconds drainTime{100};
 
 } // namespace
 
-FabricTransport::FabricTransport(const FabricOptions &given, const ProviderRules &providerRules, MailPath &mailPath)
+FabricTransport::FabricTransport(const FabricOptions &given, const ProviderRules &providerRules,
+                                 ControlTransport &mailPath)
     : options(given), rules(providerRules), mails(mailPath), creatorPid(getpid()), registrations(given.numRanks) {}
 
 FabricTransport::~FabricTransport() {
@@ -45,7 +46,8 @@ FabricTransport::~FabricTransport() {
   (void)nic.release();
 }
 
-Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOptions &options, MailPath &mails) {
+Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOptions &options,
+                                                                 ControlTransport &mails) {
   Result<const Library *> library = Library::open();
   if (!library.isOk())
     return library.status();
@@ -56,7 +58,7 @@ Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOpt
 }
 
 Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOptions &options,
-                                                                 const ProviderRules &rules, MailPath &mails) {
+                                                                 const ProviderRules &rules, ControlTransport &mails) {
   if (options.numRanks < 1 || options.rank < 0 || options.rank >= options.numRanks ||
       options.numRanks > static_cast<int>(maxCountedRanks))
     return error(StatusCode::InvalidArgument, "rank {} of {}", options.rank, options.numRanks);

@@ -24,10 +24,10 @@ inline constexpr uint32_t testLane = maxCountedLanes - 1;
 class FabricTransport : public Fabric {
 public:
   /// Opens a device of the provider. InvalidArgument, SystemError, OutOfMemory.
-  static Result<std::unique_ptr<FabricTransport>> create(const FabricOptions &options, MailPath &mails);
+  static Result<std::unique_ptr<FabricTransport>> create(const FabricOptions &options, ControlTransport &mails);
   /// The same with other rules, for tests.
   static Result<std::unique_ptr<FabricTransport>> create(const FabricOptions &options, const ProviderRules &rules,
-                                                         MailPath &mails);
+                                                         ControlTransport &mails);
   ~FabricTransport() override;
 
   Endpoint endpoint() const override { return {}; }
@@ -108,7 +108,7 @@ private:
   };
   enum class Step : uint8_t { Done, Wait };
 
-  FabricTransport(const FabricOptions &given, const ProviderRules &providerRules, MailPath &mailPath);
+  FabricTransport(const FabricOptions &given, const ProviderRules &providerRules, ControlTransport &mailPath);
 
   Status checkPath(Path path) const;
   Status enqueue(Path path, const Request &request);
@@ -161,7 +161,7 @@ private:
 
   const FabricOptions options;
   const ProviderRules rules;
-  MailPath &mails;
+  ControlTransport &mails;
   const int creatorPid;
   DeviceKind device;
   Registrations registrations;

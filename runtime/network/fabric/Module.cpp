@@ -29,7 +29,7 @@ Status check(const std::string &provider, const std::string &address) {
   });
 }
 
-Result<std::unique_ptr<Fabric>> create(const FabricOptions &options, MailPath &mails) {
+Result<std::unique_ptr<Fabric>> create(const FabricOptions &options, ControlTransport &mails) {
   return guarded([&]() -> Result<std::unique_ptr<Fabric>> {
     Result<std::unique_ptr<FabricTransport>> made = FabricTransport::create(options, mails);
     if (!made.isOk())

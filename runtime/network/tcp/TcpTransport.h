@@ -1,6 +1,7 @@
 // TcpTransport: the Transport that needs nothing but TCP.
 #pragma once
 
+#include "network/ControlTransport.h"
 #include "network/Registrations.h"
 #include "network/Socket.h"
 #include "network/tcp/Connection.h"
@@ -19,22 +20,13 @@
 
 namespace kolo::runtime::tcp {
 
-struct TcpOptions {
-  int rank = 0;
-  int numRanks = 1;
-  int timeoutMs = 30'000;
-  int connectMs = 0;                   // not 0: instead of it, in `connect`
-  uint16_t connectionsPerPeer = 1;     // lane n uses connection n % connectionsPerPeer; the same on all ranks
-  WorldNumber world = {};              // the same on all ranks
-  OptionalKey key = {};                // likewise; set: every connection begins with a proof of it
-  std::string listenAt;                // a numeric address of this host, by which peers reach it
-  MailHandler receiveMail = {};        // not null: every two ranks have one more connection, for mail
-  std::function<bool()> mustStop = {}; // not null: a flush that would block asks it; true: it returns Aborted
-  std::function<void()> progress = {}; // not null: `connect` calls it between looks
+/// With `receiveMail`, every two ranks have one more connection, for mail.
+struct TcpOptions : ControlOptions {
+  uint16_t connectionsPerPeer = 1; // lane n uses connection n % connectionsPerPeer; the same on all ranks
 };
 
 /// How it works: README.md of this folder.
-class TcpTransport : public Transport {
+class TcpTransport : public Transport, public ControlTransport {
 public:
   /// Listens. InvalidArgument: an option is out of range. SystemError: see listenAtHost.
   static Result<std::unique_ptr<TcpTransport>> create(const TcpOptions &options);
@@ -43,17 +35,14 @@ public:
 
   Endpoint endpoint() const override { return write(address); }
   Status connect(std::span<const Endpoint> endpoints) override;
-  /// Connects to the ranks of `now` alone, which do the same. With all others this rank is connected when one of the
-  /// two first puts, signals or mails something, or asks for it: then the first `flush` to a peer waits until that peer
-  /// makes progress. Errors as the other `connect`; a later one is the Status of stateOf(peer).
-  Status connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now);
-  /// Asks for the connections with a rank: `stateOf` tells when its process has ended. Never blocks.
-  void ask(int peer);
+  /// The first `flush` to a peer of a later connection waits until that peer makes progress.
+  Status connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now) override;
+  void ask(int peer) override;
+  Transport &data() override { return *this; }
   Status registerMemory(const Registration &registration) override;
   void release(uint64_t agreement) override;
-  /// See Registrations::renew. A peer that still writes under the old number ends with its connection, as with
-  /// `release`.
-  Status renew(uint64_t agreement, uint64_t next, std::span<const Region> regions);
+  bool canRenew() const override { return true; }
+  Status renew(uint64_t agreement, uint64_t next, std::span<const Region> regions) override;
   Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) override;
   Status signal(Path path, RemoteSignal signal) override;
   Status flush(uint32_t lane) override;
@@ -61,33 +50,21 @@ public:
   Status idle(const Counter &counter, uint64_t target, Clock::time_point until) override;
   Status stateOf(int peer) const override;
 
-  /// Sends a mail to a peer: see TcpOptions::receiveMail. Never blocks; what the kernel does not take at once follows
-  /// in `progress`. Mails of one sender arrive in their order; they have no order with puts and signals.
-  /// InvalidArgument, or the Status of stateOf(peer).
-  Status mail(int peer, std::span<const std::byte> text);
-  /// While a peer may be sent more mail than its kernel takes without it: it may stop reading for any time, and if its
-  /// host is cut off meanwhile, only a wait's timeout tells.
-  void setPatience(int peer, bool isPatient);
-  /// Whether the kernel has all mails to this peer: they arrive even if this rank does nothing any more.
-  bool hasSentMails(int peer) const;
+  Status mail(int peer, std::span<const std::byte> text) override;
+  void setPatience(int peer, bool isPatient) override;
+  bool hasSentMails(int peer) const override;
   /// Whether the peer has said goodbye on the connection for mail: all its mails have come.
   bool hasSaidGoodbye(int peer) const;
-  /// Whether it has said so on every connection: all that it sent to this rank has come.
-  bool hasLeft(int peer) const;
-  /// Whether a connection with the peer has failed.
-  bool hasFailedWith(int peer) const;
-  /// What any peer sent that may not be, or Ok.
-  Status refusal() const;
-  /// What keeps this rank from connecting to the peer, though it tries on, or Ok: see Greeter::troubleWith.
-  Status troubleWith(int peer) const { return greeter ? greeter->troubleWith(peer) : Status(); }
+  bool hasLeft(int peer) const override;
+  bool hasFailedWith(int peer) const override;
+  Status refusal() const override;
+  /// See Greeter::troubleWith.
+  Status troubleWith(int peer) const override { return greeter ? greeter->troubleWith(peer) : Status(); }
   /// Whether there are connections with the peer, or this rank has asked for them.
   bool isConnected(int peer) const { return find({peer, 0}) != nullptr; }
-  /// Whether all connections with the peer are there, or were.
-  bool isWhole(int peer) const;
-  /// Connections that there are or were.
-  size_t numConnected() const { return numAttached.load(std::memory_order_relaxed); }
-  /// Mails that were sent so far.
-  uint64_t numMails() const { return mailsSent.load(std::memory_order_relaxed); }
+  bool isWhole(int peer) const override;
+  size_t numConnected() const override { return numAttached.load(std::memory_order_relaxed); }
+  uint64_t numMails() const override { return mailsSent.load(std::memory_order_relaxed); }
 
 private:
   // One per thread that sleeps at the same time, or did.

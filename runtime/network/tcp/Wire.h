@@ -1,8 +1,7 @@
 // Wire: the messages of the TCP transport as bytes. All are of fixed size and little-endian.
 #pragma once
 
-#include "network/SecretProof.h"
-#include "network/Transport.h"
+#include "network/ControlTransport.h"
 
 #include <array>
 #include <cstddef>
@@ -14,9 +13,6 @@
 namespace kolo::runtime::tcp {
 
 inline constexpr uint16_t wireVersion = 3;
-
-/// A random number by which the connections of one world know each other.
-using WorldNumber = std::array<std::byte, 16>;
 
 /// The first message of both sides of every connection. A nonce and a proof follow: see greetingBytes.
 struct Hello {
@@ -31,9 +27,6 @@ struct Hello {
 };
 
 enum class MessageKind : uint16_t { Put = 1, Signal = 2, PutAndSignal = 3, Goodbye = 4, Mail = 5 };
-
-/// The longest mail.
-inline constexpr uint64_t maxMailBytes = 16 << 10;
 
 /// Every later message. `sizeBytes` bytes of data follow a put and a mail. What a kind does not use is 0.
 struct Message {

@@ -33,7 +33,6 @@ Result<std::unique_ptr<FabricRank>> FabricRank::create(const RankPlace &place, c
   if (!tcp.isOk())
     return tcp.status();
   made->tcp = std::move(tcp).value();
-  made->mails = std::make_unique<TcpMails>(*made->tcp);
   made->kind = kind;
   made->place = place;
   return made;
@@ -46,7 +45,7 @@ Status FabricRank::connect(std::span<const Endpoint> endpoints) {
   options.timeoutMs = place.timeoutMs;
   options.address = "127.0.0.1";
   options.mustStop = kind.mustStop;
-  Result<std::unique_ptr<fabric::FabricTransport>> made = fabric::FabricTransport::create(options, kind.rules, *mails);
+  Result<std::unique_ptr<fabric::FabricTransport>> made = fabric::FabricTransport::create(options, kind.rules, *tcp);
   if (!made.isOk())
     return made.status();
   data = std::move(made).value();

@@ -4,7 +4,7 @@
 #include "Support.h"
 
 #include "network/fabric/FabricTransport.h"
-#include "network/tcp/TcpMails.h"
+#include "network/tcp/TcpTransport.h"
 
 namespace kolo::test {
 
@@ -49,7 +49,6 @@ private:
   RankPlace place;
   FabricKind kind;
   std::unique_ptr<tcp::TcpTransport> tcp;
-  std::unique_ptr<TcpMails> mails;
   std::unique_ptr<fabric::FabricTransport> data; // ends first
 };
 

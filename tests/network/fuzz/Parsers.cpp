@@ -87,7 +87,7 @@ void receiveStream(Bytes bytes, bool isForMail) {
   std::array<int, 2> ends = {};
   require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
   Socket peer(ends[0]);
-  tcp::MailHandler handler = [](int, Bytes mail) {
+  MailHandler handler = [](int, Bytes mail) {
     parseOneMail(mail);
     return Status();
   };

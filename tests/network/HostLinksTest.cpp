@@ -1,0 +1,257 @@
+// What ranks of several hosts tell each other, between threads of this process: no socket is needed.
+#include "peers/HostLinks.h"
+#include "network/InProcess.h"
+#include "peers/Exchange.h"
+
+#include "gtest/gtest.h"
+
+#include <functional>
+#include <thread>
+
+namespace kolo::test {
+namespace {
+
+using namespace runtime;
+
+/// Threads that are as on several hosts: rank r on host `hostOf[r]`.
+class World {
+public:
+  explicit World(std::vector<int> hostOf, int timeoutMs = 10'000)
+      : mailboxes(std::make_shared<Mailboxes>(int(hostOf.size()))) {
+    map.hostOf = std::move(hostOf);
+    settings.timeoutMs = timeoutMs;
+    settings.lanes = 1;
+    settings.wait = WaitMode::Sleep;
+    for (int host = 0; host <= map.hostOf.back(); ++host) {
+      map.names.push_back("host" + std::to_string(host));
+      controls.push_back(*createControl(RankKind::Processes, size(), int(map.ranksOf(host).size())));
+    }
+    for (int rank = 0; rank < size(); ++rank) {
+      ControlOptions options;
+      options.rank = rank;
+      options.numRanks = size();
+      links.push_back(HostLinks::inProcess(mailboxes, options));
+      endpoints.push_back(links.back()->endpoint());
+    }
+  }
+
+  int size() const { return static_cast<int>(map.hostOf.size()); }
+
+  /// Runs a function on each rank, in a thread of its own.
+  void run(const std::function<void(Peers &, Exchange &)> &body) {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size(); ++rank)
+      threads.emplace_back([this, rank, &body] {
+        const std::shared_ptr<ControlMemory> &control =
+            controls[static_cast<size_t>(map.hostOf[static_cast<size_t>(rank)])];
+        std::shared_ptr<HostLinks> own = std::move(links[static_cast<size_t>(rank)]);
+        Status connected = own->connect(map, endpoints, control->control);
+        ASSERT_TRUE(connected.isOk()) << connected.message();
+        Peers peers(control, RankKind::Processes, rank, settings, std::move(own));
+        Exchange exchange(peers);
+        body(peers, exchange);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+
+  std::shared_ptr<Mailboxes> mailboxes;
+
+private:
+  HostMap map;
+  Settings settings;
+  std::vector<std::shared_ptr<ControlMemory>> controls; // by host
+  std::vector<std::unique_ptr<HostLinks>> links;
+  std::vector<Endpoint> endpoints;
+};
+
+class HostLinksOf : public testing::TestWithParam<std::vector<int>> {};
+
+TEST_P(HostLinksOf, AllRanksComeToOneResultOfEachExchange) {
+  World world(GetParam());
+  world.run([&](Peers &peers, Exchange &exchange) {
+    for (uint64_t number = 1; number <= 20; ++number) {
+      const bool differs = number % 4 == 0; // one rank announces another plan, each time another one
+      const bool isOdd = differs && static_cast<int>(number) % peers.size() == peers.rank();
+      bool isAgreed = false;
+      Status status = exchange.propose(isOdd ? 1000 : number, 0, isAgreed);
+      ASSERT_TRUE(status.isOk()) << status.message();
+      ASSERT_EQ(isAgreed, !differs) << "exchange " << number;
+      if (isAgreed)
+        continue;
+      Record &record = exchange.next();
+      record.lanes = peers.rank() + 100;
+      status = exchange.perform();
+      ASSERT_TRUE(status.isOk()) << status.message();
+      for (int rank = 0; rank < peers.size(); ++rank)
+        ASSERT_EQ(exchange.heard(rank).lanes, rank + 100)
+            << "rank " << rank << " as rank " << peers.rank() << " heard it";
+    }
+  });
+}
+
+TEST_P(HostLinksOf, WhatRanksPublishReachesAll) {
+  World world(GetParam());
+  world.run([&](Peers &peers, Exchange &exchange) {
+    for (uint64_t number = 1; number <= 5; ++number) {
+      const size_t turn = exchange.nextTurn();
+      *reinterpret_cast<uint64_t *>(exchange.published(peers.rank(), turn)) =
+          number * 1000 + static_cast<uint64_t>(peers.rank());
+      bool isAgreed = false;
+      Status status = exchange.propose(7, sizeof(uint64_t), isAgreed);
+      ASSERT_TRUE(status.isOk() && isAgreed) << status.message();
+      for (int rank = 0; rank < peers.size(); ++rank)
+        ASSERT_EQ(*reinterpret_cast<uint64_t *>(exchange.published(rank, turn)),
+                  number * 1000 + static_cast<uint64_t>(rank));
+    }
+  });
+}
+
+TEST_P(HostLinksOf, TheFailureOfOneRankEndsTheWaitsOfAllAndNamesItsHost) {
+  World world(GetParam());
+  const int culprit = world.size() - 1;
+  world.run([&](Peers &peers, Exchange &exchange) {
+    bool isAgreed = false;
+    ASSERT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
+    Status status = peers.rank() == culprit ? peers.abort(Status(StatusCode::SystemError, "the disk is gone", culprit))
+                                            : exchange.propose(2, 0, isAgreed);
+    EXPECT_EQ(status.code(), StatusCode::SystemError) << "rank " << peers.rank() << ": " << status.message();
+    EXPECT_EQ(status.rank(), culprit);
+    EXPECT_NE(status.message().find(peers.hosts().describe(culprit)), std::string::npos) << status.message();
+    EXPECT_NE(status.message().find("the disk is gone"), std::string::npos) << status.message();
+  });
+}
+
+TEST_P(HostLinksOf, ARankThatLeavesIsNamed) {
+  World world(GetParam());
+  const int culprit = world.size() - 1;
+  world.run([&](Peers &peers, Exchange &exchange) {
+    bool isAgreed = false;
+    ASSERT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
+    if (peers.rank() == culprit)
+      return;
+    Status status = exchange.propose(2, 0, isAgreed);
+    EXPECT_EQ(status.code(), StatusCode::PeerLost) << "rank " << peers.rank() << ": " << status.message();
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HostLinksOf,
+                         testing::Values(std::vector<int>{0, 1}, std::vector<int>{0, 0, 1, 2, 2},
+                                         std::vector<int>{0, 1, 1, 1, 2, 3, 3, 4},
+                                         std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
+
+TEST(HostLinks, ARoundThatIsNotTheNextIsRefused) {
+  World world({0, 1});
+  world.run([&](Peers &peers, Exchange &exchange) {
+    bool isAgreed = false;
+    ASSERT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
+    if (peers.rank() == 0) {
+      Mail mail;
+      mail.kind = MailKind::Round;
+      mail.sequence = 9;
+      mail.plan = 1;
+      ASSERT_TRUE(peers.links()->control().mail(1, write(mail)).isOk());
+    }
+    Status status = exchange.propose(2, 0, isAgreed);
+    if (peers.rank() == 1)
+      EXPECT_EQ(status.code(), StatusCode::Mismatch) << status.message();
+  });
+}
+
+TEST(HostLinks, OneHostIsTheTrivialCase) {
+  std::shared_ptr<ControlMemory> control = *createControl(RankKind::Threads, 3, 3);
+  std::shared_ptr<HostLinks> links = HostLinks::ofOneHost(control->control, 1);
+  EXPECT_FALSE(links->hosts().areSeveral());
+  EXPECT_FALSE(links->hosts().speaks());
+  EXPECT_EQ(links->hosts().ranksHere(), (std::vector<int>{0, 1, 2}));
+  EXPECT_TRUE(links->hosts().others().empty());
+  EXPECT_EQ(links->hosts().describe(2), "rank 2");
+  EXPECT_EQ(links->rounds().number(), 0);
+  EXPECT_EQ(links->rounds().lostBefore(1), -1);
+  EXPECT_EQ(links->wait(), nullptr);
+  EXPECT_FALSE(links->areApart());
+  Status found(StatusCode::Timeout, "rank 1 waited", 2);
+  EXPECT_EQ(links->explain(found).message(), "rank 1 waited");
+}
+
+/// The ends of so many ranks, and what each has taken: "sender:text".
+struct Ends {
+  explicit Ends(int number) : taken(static_cast<size_t>(number)) {
+    auto mailboxes = std::make_shared<Mailboxes>(number);
+    for (int rank = 0; rank < number; ++rank) {
+      ControlOptions options;
+      options.rank = rank;
+      options.receiveMail = [this, rank](int sender, std::span<const std::byte> text) {
+        taken[static_cast<size_t>(rank)].push_back(
+            std::to_string(sender) + ":" + std::string(reinterpret_cast<const char *>(text.data()), text.size()));
+        return answer;
+      };
+      ends.push_back(std::make_unique<InProcess>(mailboxes, options));
+    }
+  }
+  Status send(int from, int to, std::string_view text) {
+    return ends[static_cast<size_t>(from)]->mail(to, std::as_bytes(std::span(text)));
+  }
+
+  std::vector<std::vector<std::string>> taken;
+  std::vector<std::unique_ptr<InProcess>> ends;
+  Status answer;
+};
+
+TEST(InProcess, MailsOfOneSenderArriveInTheirOrderAndAreCounted) {
+  Ends ranks(3);
+  ASSERT_TRUE(ranks.send(0, 2, "first").isOk());
+  ASSERT_TRUE(ranks.send(1, 2, "other").isOk());
+  ASSERT_TRUE(ranks.send(0, 2, "second").isOk());
+  EXPECT_TRUE(ranks.ends[2]->progress().isOk());
+  EXPECT_EQ(ranks.taken[2], (std::vector<std::string>{"0:first", "1:other", "0:second"}));
+  EXPECT_EQ(ranks.ends[0]->numMails(), 2u);
+}
+
+TEST(InProcess, ARankHasLeftOnceItsLastMailWasTaken) {
+  Ends ranks(2);
+  ASSERT_TRUE(ranks.send(0, 1, "last").isOk());
+  ranks.ends[0].reset();
+  EXPECT_FALSE(ranks.ends[1]->hasLeft(0));
+  EXPECT_TRUE(ranks.ends[1]->progress().isOk());
+  EXPECT_TRUE(ranks.ends[1]->hasLeft(0));
+  EXPECT_EQ(ranks.ends[1]->stateOf(0).code(), StatusCode::PeerLost);
+  EXPECT_EQ(ranks.send(1, 0, "late").code(), StatusCode::PeerLost);
+}
+
+TEST(InProcess, WhatTheReceiverRefusesIsAFailureWithTheSender) {
+  Ends ranks(2);
+  ranks.answer = Status(StatusCode::Mismatch, "nonsense", 0);
+  ASSERT_TRUE(ranks.send(0, 1, "?").isOk());
+  EXPECT_EQ(ranks.ends[1]->progress().code(), StatusCode::Mismatch);
+  EXPECT_TRUE(ranks.ends[1]->hasFailedWith(0));
+  EXPECT_EQ(ranks.ends[1]->refusal().message(), "nonsense");
+  EXPECT_FALSE(ranks.ends[0]->hasFailedWith(1));
+}
+
+TEST(InProcess, BadMailsAndAllPutsAreRefused) {
+  Ends ranks(2);
+  EXPECT_EQ(ranks.send(0, 0, "me").code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(ranks.send(0, 2, "nobody").code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(ranks.send(0, 1, "").code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(ranks.send(0, 1, std::string(maxMailBytes + 1, 'x')).code(), StatusCode::InvalidArgument);
+  EXPECT_TRUE(ranks.send(0, 1, std::string(maxMailBytes, 'x')).isOk());
+  EXPECT_EQ(ranks.ends[0]->data().put({1, 0}, {}, "x", 1).code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(ranks.ends[0]->data().signal({1, 0}, {}).code(), StatusCode::InvalidArgument);
+  EXPECT_TRUE(ranks.ends[0]->data().flush(0).isOk());
+}
+
+TEST(InProcess, ASleeperWakesWhenAMailArrives) {
+  Ends ranks(2);
+  Counter none = {};
+  const Clock::time_point start = Clock::now();
+  std::thread sender([&] { EXPECT_TRUE(ranks.send(0, 1, "wake").isOk()); });
+  while (ranks.taken[1].empty() && millisecondsSince(start) < 10'000)
+    EXPECT_TRUE(ranks.ends[1]->idle(none, 1, Clock::now() + std::chrono::seconds(10)).isOk());
+  sender.join();
+  EXPECT_EQ(ranks.taken[1], (std::vector<std::string>{"0:wake"}));
+  EXPECT_LT(millisecondsSince(start), 10'000);
+}
+
+} // namespace
+} // namespace kolo::test
