@@ -20,7 +20,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
           // Other hosts write without an exchange, and network cards know the pages.
           ranks->hosts().areSeveral() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }) {
   const size_t numHere = ranks->hosts().ranksHere().size();
-  rules.isAlone = numHere == 1 && ranks->hosts().areSeveral() && !ranks->links()->network().writesByDevice();
+  rules.isAlone = numHere == 1 && !ranks->hosts().others().empty() && !ranks->links()->network().writesByDevice();
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
   auto size = static_cast<size_t>(ranks->size());
   channelSent.resize(size * numChannels);

@@ -10,6 +10,9 @@ namespace {
 /// A speaker that has not looked for so long has stopped: it looks every 50 ms at least.
 constexpr std::chrono::milliseconds speakerPatience{500};
 
+/// A wait for other hosts may take so much longer than one for a rank of this host.
+int extraMs(const Peers &peers) { return std::min(peers.settings().timeoutMs / 4, 500); }
+
 } // namespace
 
 Record &Exchange::next() {
@@ -81,7 +84,7 @@ Status Exchange::awaitRanksHere() {
 /// A rank that does not speak for its host.
 Status Exchange::awaitSpeaker() {
   Counter &gathered = peers.control().host().gathered;
-  return gathered.hasReached(sequence) ? Status() : await({gathered, hosts.speaker(), peers.extraMs()});
+  return gathered.hasReached(sequence) ? Status() : await({gathered, hosts.speaker(), extraMs(peers)});
 }
 
 /// The speaker of a host: what its ranks announce goes to other hosts, and what others announce comes from there.
@@ -99,7 +102,7 @@ Status Exchange::gather() {
     rounds.send(round, sequence, plan, repeats);
     Counter &arrived = rounds.arrivedOf(round);
     if (!arrived.hasReached(sequence))
-      if (Status status = await({arrived, rounds.sourceOf(round), peers.extraMs()}); !status.isOk())
+      if (Status status = await({arrived, rounds.sourceOf(round), extraMs(peers)}); !status.isOk())
         return status;
     plan = rounds.planOf(round, sequence) == plan ? plan : differentPlans;
     repeats.add(rounds.repeatsOf(round, sequence));
@@ -207,7 +210,7 @@ Status Exchange::await(const Awaited &awaited) {
                                  "rank {} waited {} ms for {} to {}: rank {} has ended or left", peers.rank(),
                                  millisecondsSince(start), hosts.describe(suspect), deed, suspect));
   int awaitedThere = spoken ? -1 : awaitedBySpeaker();
-  if (awaitedThere >= 0 && (peers.isRemote(awaitedThere) || !announcement(awaitedThere).hasReached(sequence)))
+  if (awaitedThere >= 0 && !announcement(awaitedThere).hasReached(sequence)) // nobody raises those of other hosts
     suspect = awaitedThere;
   return peers.abort(rankError(StatusCode::Timeout, suspect, "rank {} waited {} ms for {} to {}: timed out",
                                peers.rank(), millisecondsSince(start), hosts.describe(suspect), deed));

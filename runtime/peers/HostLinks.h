@@ -43,7 +43,7 @@ public:
   ControlTransport &control() const { return net->control(); }
   HostRounds &rounds() { return *speakersRounds; }
   /// Whether every rank is alone on its host, and only this rank needs to know where its buffers are.
-  bool areApart() const { return places->areSeveral() && places->areApart() && net->data().canRenew(); }
+  bool areApart() const { return places->areApart() && net->data().canRenew(); }
 
   /// What waits need of the network: null if all ranks are on this host.
   NetworkWait *wait() { return places->areSeveral() ? this : nullptr; }

@@ -82,23 +82,29 @@ void Peers::watchPeers() {
       processes[static_cast<size_t>(peer)] = WatchedProcess::watch(block(peer).pid.load());
 }
 
-bool Peers::isLost(int peer) const { return hasLeft(peer) || hasEnded(peer); }
-
-bool Peers::hasDied(int peer) const { return hasEnded(peer) && !hasLeft(peer); } // in this order: it leaves, then ends
-
-bool Peers::hasLeft(int peer) const {
-  return isRemote(peer) ? network->network().hasLeft(peer)
-                        : block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left;
+bool Peers::isLost(int peer) const {
+  Liveness found = livenessOf(peer);
+  return found.hasLeft || found.hasEnded;
 }
 
-bool Peers::hasEnded(int peer) const {
-  if (isRemote(peer))
-    return network->control().hasFailedWith(peer);
+bool Peers::hasDied(int peer) const {
+  Liveness found = livenessOf(peer);
+  return found.hasEnded && !found.hasLeft;
+}
+
+Peers::Liveness Peers::livenessOf(int peer) const {
+  Liveness found;
+  if (isRemote(peer)) {
+    found.hasEnded = network->control().hasFailedWith(peer);
+    found.hasLeft = network->network().hasLeft(peer);
+    return found;
+  }
   int pid = block(peer).pid.load(std::memory_order_relaxed);
-  if (howRelated == RankKind::Threads || peer == self || pid == 0)
-    return false;
   const std::shared_ptr<const WatchedProcess> &process = processes[static_cast<size_t>(peer)];
-  return process ? process->hasEnded() : kill(pid, 0) != 0 && errno == ESRCH;
+  if (howRelated == RankKind::Processes && peer != self && pid != 0)
+    found.hasEnded = process ? process->hasEnded() : kill(pid, 0) != 0 && errno == ESRCH;
+  found.hasLeft = block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left;
+  return found;
 }
 
 Status Peers::abort(const Status &found) {
@@ -121,15 +127,12 @@ Status Peers::abortCause() const {
   return Status(record.code, record.message, record.culprit);
 }
 
-Status Peers::abortedEarlier() const {
-  Status cause = abortCause();
-  return rankError(StatusCode::Aborted, cause.rank(), "this communicator was aborted: {}", cause.message());
-}
-
 /// A child has its parent's memory, so what it announced would be its parent's word.
 Status Peers::whyNoCall() const {
-  if (mark.isHere())
-    return abortedEarlier();
+  if (mark.isHere()) {
+    Status cause = abortCause();
+    return rankError(StatusCode::Aborted, cause.rank(), "this communicator was aborted: {}", cause.message());
+  }
   return error(StatusCode::InvalidArgument,
                "process {} was forked from process {}, which is rank {} here: a child can only make a communicator of "
                "its own",

@@ -95,14 +95,10 @@ public:
   Status abort(const Status &found);
   /// The recorded failure. Only when aborted.
   Status abortCause() const;
-  /// StatusCode::Aborted with the original cause. Only when aborted.
-  Status abortedEarlier() const;
 
   /// What else may end every wait: not Ok is why the world ends. Any thread may call it. Set once, before any wait.
   void setWatch(std::function<Status()> newWatch) { watch = std::move(newWatch); }
 
-  /// A wait for other hosts may take so much longer than one for a rank of this host.
-  int extraMs() const { return std::min(options.timeoutMs / 4, 500); }
   /// Why a wait for `peer` that began at `start` must end; Reached: it goes on.
   WaitEnd checkWait(int peer, Clock::time_point start);
 
@@ -114,8 +110,11 @@ public:
   void waitUntilQuiet() const;
 
 private:
-  bool hasLeft(int peer) const;
-  bool hasEnded(int peer) const; // its process; false where ranks are threads
+  struct Liveness {
+    bool hasEnded = false; // its process; never where ranks are threads
+    bool hasLeft = false;  // found later: a rank leaves, then ends
+  };
+  Liveness livenessOf(int peer) const;
 
   std::shared_ptr<ControlMemory> shared;
   std::shared_ptr<HostLinks> network;

@@ -14,9 +14,9 @@ namespace {
 using namespace runtime;
 
 /// Threads that are as on several hosts: rank r on host `hostOf[r]`.
-class World {
+class HostThreads {
 public:
-  explicit World(std::vector<int> hostOf, int timeoutMs = 10'000)
+  explicit HostThreads(std::vector<int> hostOf, int timeoutMs = 10'000)
       : mailboxes(std::make_shared<Mailboxes>(int(hostOf.size()))) {
     map.hostOf = std::move(hostOf);
     settings.timeoutMs = timeoutMs;
@@ -68,8 +68,8 @@ private:
 class HostLinksOf : public testing::TestWithParam<std::vector<int>> {};
 
 TEST_P(HostLinksOf, AllRanksComeToOneResultOfEachExchange) {
-  World world(GetParam());
-  world.run([&](Peers &peers, Exchange &exchange) {
+  HostThreads ranks(GetParam());
+  ranks.run([&](Peers &peers, Exchange &exchange) {
     for (uint64_t number = 1; number <= 20; ++number) {
       const bool differs = number % 4 == 0; // one rank announces another plan, each time another one
       const bool isOdd = differs && static_cast<int>(number) % peers.size() == peers.rank();
@@ -91,8 +91,8 @@ TEST_P(HostLinksOf, AllRanksComeToOneResultOfEachExchange) {
 }
 
 TEST_P(HostLinksOf, WhatRanksPublishReachesAll) {
-  World world(GetParam());
-  world.run([&](Peers &peers, Exchange &exchange) {
+  HostThreads ranks(GetParam());
+  ranks.run([&](Peers &peers, Exchange &exchange) {
     for (uint64_t number = 1; number <= 5; ++number) {
       const size_t turn = exchange.nextTurn();
       *reinterpret_cast<uint64_t *>(exchange.published(peers.rank(), turn)) =
@@ -108,9 +108,9 @@ TEST_P(HostLinksOf, WhatRanksPublishReachesAll) {
 }
 
 TEST_P(HostLinksOf, TheFailureOfOneRankEndsTheWaitsOfAllAndNamesItsHost) {
-  World world(GetParam());
-  const int culprit = world.size() - 1;
-  world.run([&](Peers &peers, Exchange &exchange) {
+  HostThreads ranks(GetParam());
+  const int culprit = ranks.size() - 1;
+  ranks.run([&](Peers &peers, Exchange &exchange) {
     bool isAgreed = false;
     ASSERT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
     Status status = peers.rank() == culprit ? peers.abort(Status(StatusCode::SystemError, "the disk is gone", culprit))
@@ -123,9 +123,9 @@ TEST_P(HostLinksOf, TheFailureOfOneRankEndsTheWaitsOfAllAndNamesItsHost) {
 }
 
 TEST_P(HostLinksOf, ARankThatLeavesIsNamed) {
-  World world(GetParam());
-  const int culprit = world.size() - 1;
-  world.run([&](Peers &peers, Exchange &exchange) {
+  HostThreads ranks(GetParam());
+  const int culprit = ranks.size() - 1;
+  ranks.run([&](Peers &peers, Exchange &exchange) {
     bool isAgreed = false;
     ASSERT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
     if (peers.rank() == culprit)
@@ -141,8 +141,8 @@ INSTANTIATE_TEST_SUITE_P(All, HostLinksOf,
                                          std::vector<int>{0, 1, 2, 3, 4, 5, 6}));
 
 TEST(HostLinks, ARoundThatIsNotTheNextIsRefused) {
-  World world({0, 1});
-  world.run([&](Peers &peers, Exchange &exchange) {
+  HostThreads ranks({0, 1});
+  ranks.run([&](Peers &peers, Exchange &exchange) {
     bool isAgreed = false;
     ASSERT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
     if (peers.rank() == 0) {

@@ -134,16 +134,14 @@ void TcpTransport::endReceiving(uint64_t agreement) {
                            "rank {} still puts data of agreement {}, which ended", one->peerRank(), agreement));
 }
 
-Status TcpTransport::notConnected() const {
-  return error(StatusCode::InvalidArgument, "rank {} is not connected", options.rank);
-}
+static Status notConnected(int rank) { return error(StatusCode::InvalidArgument, "rank {} is not connected", rank); }
 
 Status TcpTransport::checkPath(Path path) {
   if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
     return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
                  options.numRanks);
   if (!places)
-    return notConnected();
+    return notConnected(options.rank);
   if (!isConnected(path.peer))
     ask(path.peer);
   if (!isConnected(path.peer))
@@ -152,7 +150,7 @@ Status TcpTransport::checkPath(Path path) {
 }
 
 Status TcpTransport::put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) {
-  Status status = hasStarted ? checkPath(path) : notConnected();
+  Status status = hasStarted ? checkPath(path) : notConnected(options.rank);
   if (!status.isOk() || sizeBytes == 0)
     return status;
   if (sizeBytes > maxPutBytes)
@@ -173,7 +171,7 @@ Status TcpTransport::put(Path path, RemotePlace place, const void *src, uint64_t
 }
 
 Status TcpTransport::signal(Path path, RemoteSignal signal) {
-  Status status = hasStarted ? checkPath(path) : notConnected();
+  Status status = hasStarted ? checkPath(path) : notConnected(options.rank);
   if (!status.isOk())
     return status;
   if (signal.count == 0 || signal.count >= endOfCounts)
@@ -387,11 +385,6 @@ Status TcpTransport::firstFailure() const {
     return {};
   std::scoped_lock lock(failing);
   return failure;
-}
-
-bool TcpTransport::hasSaidGoodbye(int peer) const {
-  const Connection *one = forMail(peer);
-  return one && one->hasPeerLeft();
 }
 
 bool TcpTransport::hasLeft(int peer) const {

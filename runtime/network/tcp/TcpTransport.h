@@ -53,8 +53,6 @@ public:
   Status mail(int peer, std::span<const std::byte> text) override;
   void setPatience(int peer, bool isPatient) override;
   bool hasSentMails(int peer) const override;
-  /// Whether the peer has said goodbye on the connection for mail: all its mails have come.
-  bool hasSaidGoodbye(int peer) const;
   bool hasLeft(int peer) const override;
   bool hasFailedWith(int peer) const override;
   Status refusal() const override;
@@ -75,7 +73,6 @@ private:
 
   explicit TcpTransport(const TcpOptions &given);
 
-  Status notConnected() const;
   Status checkPath(Path path);
   Status flushPath(Path path);
   Status timeout(int peer) const;
