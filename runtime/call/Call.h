@@ -23,38 +23,35 @@ struct Extent {
   int64_t output = 0;
 };
 
-struct Call {
-  const ProgramInfo *info = nullptr;
-  const KoloProgram *program = nullptr;
-  CallKey key;
+/// Where a rank stands in the mesh that the program runs on.
+struct CallPlace {
+  Mesh mesh;
   int64_t dimSizes[KOLO_MAX_MESH_DIMS] = {1, 1, 1, 1};
   int64_t coordinates[KOLO_MAX_MESH_DIMS] = {};
-  int64_t elementBytes = 0; // of what is computed with
-  int32_t computedType = 0; // KoloType: the call's own, or f32 (WideAverage.h), which the buffers then hold, too
   int64_t root = 0;
+  bool isProved = false; // on this mesh
+};
+
+/// What is computed with.
+struct CallElements {
+  int64_t elementBytes = 0;
+  int32_t computedType = 0; // KoloType: the call's own, or f32 (WideAverage.h), which the buffers then hold, too
   KoloReduceKernel reduce = nullptr;
   KoloAverageKernel average = nullptr;
   KoloReduceKernel reduceNumbers = nullptr; // of f32, for programs with codecs
+};
 
-  Extent extent;                           // of this rank
-  Extent largest;                          // of any rank
-  int64_t inPlaceOffset = 0;               // of the input in the output when in place, in multiples of count
-  Mesh mesh;                               // that the program runs on
-  bool isProved = false;                   // on this mesh
-  MemoryKind memory = MemoryKind::Windows; // where this rank's buffers are, if the program was selected
-
-  // The caller's buffers. A size is 0 if the collective does not use the buffer on this rank.
+/// The caller's buffers. A size is 0 if the collective does not use the buffer on this rank.
+struct CallBuffers {
   std::byte *input = nullptr;
   std::byte *output = nullptr;
   size_t inputBytes = 0;
   size_t outputBytes = 0;
-  size_t scratchBytes = 0;
-  bool publishes = false;
-  bool hasPackets = false;
-  int64_t numLanes = 1; // of every rank; the caller of planCall sets it
+  Extent extent;                           // of this rank
+  Extent largest;                          // of any rank
+  int64_t inPlaceOffset = 0;               // of the input in the output when in place, in multiples of count
+  MemoryKind memory = MemoryKind::Windows; // where this rank's buffers are, if the program was selected
 
-  int64_t unitBytes() const { return key.count * elementBytes; }
-  bool isWidened() const { return computedType != key.type; }
   void setPointers(const CallArguments &arguments) {
     // The runtime never writes the input; generated code takes the type without const.
     input = static_cast<std::byte *>(const_cast<void *>(arguments.input));
@@ -62,11 +59,24 @@ struct Call {
   }
   /// InvalidArgument: a buffer that this rank uses is null.
   Status checkPointers() const;
+  /// Where the buffers that this rank uses are.
+  MemoryKind memoryKind(const SegmentTable &segments) const;
+};
+
+struct Call : CallPlace, CallElements, CallBuffers {
+  const ProgramInfo *info = nullptr;
+  const KoloProgram *program = nullptr;
+  CallKey key;
+  size_t scratchBytes = 0;
+  bool publishes = false;
+  bool hasPackets = false;
+  int64_t numLanes = 1; // of every rank; the caller of planCall sets it
+
+  int64_t unitBytes() const { return key.count * elementBytes; }
+  bool isWidened() const { return computedType != key.type; }
   Overlap overlap() const;
   /// Bytes of input and output together; bytes that belong to both count once.
   size_t accessedBytes() const;
-  /// Where the buffers that this rank uses are.
-  MemoryKind memoryKind(const SegmentTable &segments) const;
   /// Whether input and output overlap in a way that the program does not support.
   bool mustCopyInput() const;
   /// Whether peers access input or output.

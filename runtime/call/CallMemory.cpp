@@ -7,13 +7,13 @@
 
 namespace kolo::runtime {
 
-MemoryKind Call::memoryKind(const SegmentTable &segments) const {
+MemoryKind CallBuffers::memoryKind(const SegmentTable &segments) const {
   bool areReachable = (inputBytes == 0 || segments.locate(input, inputBytes)) &&
                       (outputBytes == 0 || segments.locate(output, outputBytes));
   return areReachable ? MemoryKind::Windows : MemoryKind::Ordinary;
 }
 
-Status Call::checkPointers() const {
+Status CallBuffers::checkPointers() const {
   if (inputBytes && !input)
     return error(StatusCode::InvalidArgument, "input is null, this rank reads {} bytes", inputBytes);
   if (outputBytes && !output)

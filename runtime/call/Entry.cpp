@@ -260,16 +260,16 @@ Status CommunicatorState::enter(Plan &plan) {
 
 Status CommunicatorState::resolvePeers(Plan &plan) {
   std::vector<Cell *> cells;
-  plan.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
+  plan.peers.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
   for (size_t turn : {0u, 1u}) {
-    plan.published[turn].clear();
-    plan.packets[turn].clear();
+    plan.peers.published[turn].clear();
+    plan.peers.packets[turn].clear();
   }
   size_t packetBytes =
       plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-    plan.peerBuffers[role].resize(static_cast<size_t>(ranks->size()));
-    plan.peerLocations[role].resize(static_cast<size_t>(ranks->size()));
+    plan.peers.buffers[role].resize(static_cast<size_t>(ranks->size()));
+    plan.peers.locations[role].resize(static_cast<size_t>(ranks->size()));
   }
   for (int peer = 0; peer < ranks->size(); ++peer) {
     const Record &record = exchange.heard(peer);
@@ -280,18 +280,19 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
                                            : peerSegments.resolve(peer, record.buffers[role]);
       if (!address.isOk())
         return address.status();
-      plan.peerBuffers[role][static_cast<size_t>(peer)] = *address;
-      plan.peerLocations[role][static_cast<size_t>(peer)] = record.buffers[role];
+      plan.peers.buffers[role][static_cast<size_t>(peer)] = *address;
+      plan.peers.locations[role][static_cast<size_t>(peer)] = record.buffers[role];
     }
     const size_t turnBytes = record.buffers[KOLO_PUBLISHED].sizeBytes / 2;
     if (plan.buffers.publishesMuch)
-      plan.numPublishedSlots = std::min(plan.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
+      plan.peers.numPublishedSlots =
+          std::min(plan.peers.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
     for (size_t turn : {0u, 1u}) {
-      auto *aside = static_cast<std::byte *>(plan.peerBuffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
-      plan.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * turnBytes
-                                                                : exchange.published(peer, turn));
-      auto *packetMemory = static_cast<std::byte *>(plan.peerBuffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
-      plan.packets[turn].push_back(packetMemory + turn * packetBytes);
+      auto *aside = static_cast<std::byte *>(plan.peers.buffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
+      plan.peers.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * turnBytes
+                                                                      : exchange.published(peer, turn));
+      auto *packetMemory = static_cast<std::byte *>(plan.peers.buffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
+      plan.peers.packets[turn].push_back(packetMemory + turn * packetBytes);
     }
     if (plan.semaphores->isConnected())
       continue;
@@ -302,7 +303,7 @@ Status CommunicatorState::resolvePeers(Plan &plan) {
       return address.status();
     cells.push_back(reinterpret_cast<Cell *>(*address));
   }
-  plan.publishedNow = plan.published[0]; // for later calls to allocate nothing
+  plan.peers.publishedNow = plan.peers.published[0]; // for later calls to allocate nothing
   if (!plan.semaphores->isConnected())
     plan.semaphores->connect(std::move(cells));
   return {};

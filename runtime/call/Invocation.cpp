@@ -25,7 +25,7 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
   result.numLanes = numLanes;
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     result.local[role] = plan.buffers.local[role];
-    result.peers[role] = plan.peerBuffers[role].data();
+    result.peers[role] = plan.peers.buffers[role].data();
   }
   result.reduce = plan.call.reduce;
   result.average = plan.call.average;
@@ -43,7 +43,7 @@ void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
   int numLanes = peers.settings().lanes;
   plan.lanes.resize(static_cast<size_t>(numLanes));
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
-    plan.peerPieces[role] = plan.peerBuffers[role];
+    plan.peers.pieces[role] = plan.peers.buffers[role];
   for (int number = 0; number < numLanes; ++number) {
     Lane &lane = plan.lanes[static_cast<size_t>(number)];
     lane.semaphores = plan.semaphores->ofLane(number, peers.rank());
@@ -73,18 +73,20 @@ void publishLane(void *plan, int number) {
 /// Points the lanes at one piece. Buffers that no rank copies piece by piece begin at the piece's offset.
 static void startPiece(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
-  plan.pieceOffsetBytes = piece * buffers.pieces.count * plan.call.elementBytes;
-  auto shifted = [&](void *whole) { return whole ? static_cast<std::byte *>(whole) + plan.pieceOffsetBytes : nullptr; };
+  plan.peers.pieceOffsetBytes = piece * buffers.pieces.count * plan.call.elementBytes;
+  auto shifted = [&](void *whole) {
+    return whole ? static_cast<std::byte *>(whole) + plan.peers.pieceOffsetBytes : nullptr;
+  };
   for (Lane &lane : plan.lanes)
     lane.invocation.count = pieceCount(plan.call, buffers.pieces, piece);
   for (int32_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
     if (!plan.isWhole(role))
       continue;
-    std::transform(plan.peerBuffers[role].begin(), plan.peerBuffers[role].end(), plan.peerPieces[role].begin(),
+    std::transform(plan.peers.buffers[role].begin(), plan.peers.buffers[role].end(), plan.peers.pieces[role].begin(),
                    shifted);
     for (Lane &lane : plan.lanes) {
       lane.invocation.local[role] = shifted(buffers.local[role]);
-      lane.invocation.peers[role] = plan.peerPieces[role].data();
+      lane.invocation.peers[role] = plan.peers.pieces[role].data();
     }
   }
 }
@@ -94,14 +96,14 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
   const Buffers &buffers = plan.buffers;
   if (buffers.pieces.number > 1)
     startPiece(plan, piece);
-  const std::vector<void *> *now = &plan.published[exchange.nextTurn()];
+  const std::vector<void *> *now = &plan.peers.published[exchange.nextTurn()];
   size_t slot = 0;
   if (buffers.publishesMuch)
-    slot = exchange.nextSlot() % plan.numPublishedSlots;
+    slot = exchange.nextSlot() % plan.peers.numPublishedSlots;
   if (slot != 0) {
-    std::transform(now->begin(), now->end(), plan.publishedNow.begin(),
+    std::transform(now->begin(), now->end(), plan.peers.publishedNow.begin(),
                    [&](void *first) { return static_cast<std::byte *>(first) + slot * buffers.publishedSlotBytes; });
-    now = &plan.publishedNow;
+    now = &plan.peers.publishedNow;
   }
   for (Lane &lane : plan.lanes) {
     lane.invocation.local[KOLO_PUBLISHED] = (*now)[static_cast<size_t>(ranks->rank())];
@@ -134,7 +136,7 @@ void CommunicatorState::publishLanes(Plan &plan) {
 void CommunicatorState::startPackets(Plan &plan) {
   constexpr uint64_t numSequences = (uint64_t(1) << 32) - 1;
   uint64_t run = numPacketRuns++;
-  std::vector<void *> &memory = plan.packets[run % 2];
+  std::vector<void *> &memory = plan.peers.packets[run % 2];
   for (Lane &lane : plan.lanes) {
     lane.invocation.sequence = static_cast<int64_t>(1 + run % numSequences);
     lane.invocation.local[KOLO_PACKETS] = memory[static_cast<size_t>(ranks->rank())];

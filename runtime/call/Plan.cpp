@@ -54,9 +54,8 @@ Plan *PlanCache::find(const PluginState &plugin, const CallArguments &arguments,
 void PlanCache::endRemoteAccess(uint64_t generation) {
   for (const std::unique_ptr<Plan> &plan : plans)
     if (plan && plan->generation != generation)
-      plan->remoteAccess.reset(), plan->lentAccess.reset();
-  replacedAccess.reset();
-  replacedLentAccess.reset();
+      plan->access.end();
+  replaced.end();
 }
 
 Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &arguments) {
@@ -67,9 +66,8 @@ Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &argumen
         isSamePlace(plan->request.arguments(), arguments))
       index = i;
   }
-  std::unique_ptr<Plan> replaced = std::exchange(plans[index], std::make_unique<Plan>(plugin, arguments));
-  replacedAccess = replaced ? std::move(replaced->remoteAccess) : nullptr;
-  replacedLentAccess = replaced ? std::move(replaced->lentAccess) : nullptr;
+  std::unique_ptr<Plan> former = std::exchange(plans[index], std::make_unique<Plan>(plugin, arguments));
+  replaced = former ? std::move(former->access) : PlanAccess();
   if (index == oldest)
     oldest = (oldest + 1) % plans.size();
   last = index;

@@ -15,6 +15,34 @@
 
 namespace kolo::runtime {
 
+/// Where the peers' memory is, as this process reaches it.
+struct PlanPeers {
+  // By role and rank. Copied from the records, which later exchanges overwrite.
+  std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
+  std::vector<Location> locations[KOLO_NUM_BUFFER_ROLES];
+  std::vector<void *> published[2], packets[2]; // by turn and rank
+  std::vector<void *> publishedNow;             // by rank: where the running piece is published
+  size_t numPublishedSlots = 1;                 // of each turn, on all ranks
+  // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
+  int64_t pieceOffsetBytes = 0;
+  std::vector<void *> pieces[2];
+};
+
+/// What ranks of other hosts may write, and by which numbers they put to it: see Remote.h.
+struct PlanAccess {
+  uint64_t number = 0; // 0: there are no other hosts
+  std::unique_ptr<RemoteAccess> right;
+  // The same for the output, if it is lent to one call alone; 0: `number` is for all buffers.
+  uint64_t lentNumber = 0;
+  std::unique_ptr<RemoteAccess> lentRight;
+
+  uint64_t numberFor(int32_t role) const { return role == KOLO_OUTPUT && lentNumber != 0 ? lentNumber : number; }
+  void end() {
+    right.reset();
+    lentRight.reset();
+  }
+};
+
 struct Plan {
   Plan(const PluginState &plugin, const CallArguments &arguments)
       : request(plugin.load, arguments), content(plugin.content) {}
@@ -25,15 +53,8 @@ struct Plan {
   Call call;
   Buffers buffers;
   Semaphores *semaphores = nullptr;
-  // By role and rank. Copied from the records, which later exchanges overwrite.
-  std::vector<void *> peerBuffers[KOLO_NUM_BUFFER_ROLES];
-  std::vector<Location> peerLocations[KOLO_NUM_BUFFER_ROLES];
-  std::vector<void *> published[2], packets[2]; // by turn and rank
-  std::vector<void *> publishedNow;             // by rank: where the running piece is published
-  size_t numPublishedSlots = 1;                 // of each turn, on all ranks
-  // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
-  int64_t pieceOffsetBytes = 0;
-  std::vector<void *> peerPieces[2];
+  PlanPeers peers;
+  PlanAccess access;
   std::vector<Lane> lanes;
   bool usesHeld = false;                               // memory of the communicator's holding
   StoreChoice inputStores{StoreChoice::ratioOfCopies}; // to the staged input
@@ -43,15 +64,7 @@ struct Plan {
   // Number of the agreement of all ranks on this plan, from 1; 0: none. Every rank counts the same exchanges, so equal
   // numbers on all ranks mean one agreement.
   uint64_t agreement = 0;
-  // Of a world of several hosts: by which number ranks of other hosts put to these buffers, and their right to do so.
-  uint64_t remoteNumber = 0;
-  std::unique_ptr<RemoteAccess> remoteAccess;
-  // The same for the output, if it is lent to one call alone; 0: `remoteNumber` is for all buffers.
-  uint64_t lentNumber = 0;
-  std::unique_ptr<RemoteAccess> lentAccess;
   std::vector<std::byte> inputCopy; // see CommunicatorState::takeBuffers
-
-  uint64_t numberFor(int32_t role) const { return role == KOLO_OUTPUT && lentNumber != 0 ? lentNumber : remoteNumber; }
 
   /// Whether the buffers of this role are the callers' own on all ranks, so that a piece is a range of them.
   bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
@@ -77,7 +90,7 @@ public:
 
 private:
   // Of the plan that was replaced last: peers may still repeat its call, until they meet this rank in an exchange.
-  std::unique_ptr<RemoteAccess> replacedAccess, replacedLentAccess;
+  PlanAccess replaced;
   std::array<std::unique_ptr<Plan>, 16> plans;
   size_t last = 0;   // the plan found last
   size_t oldest = 0; // the plan made first

@@ -132,11 +132,11 @@ static Regions lentRegions(const Plan &plan) {
 }
 
 Status lendAgain(Plan &plan, uint64_t agreement, Peers &peers) {
-  if (Status status = peers.transport().renew(plan.lentNumber, lentNumber(agreement), lentRegions(plan));
+  if (Status status = peers.transport().renew(plan.access.lentNumber, lentNumber(agreement), lentRegions(plan));
       !status.isOk())
     return status;
-  plan.lentNumber = lentNumber(agreement);
-  plan.lentAccess->setNumber(plan.lentNumber);
+  plan.access.lentNumber = lentNumber(agreement);
+  plan.access.lentRight->setNumber(plan.access.lentNumber);
   return {};
 }
 
@@ -164,8 +164,8 @@ Status registerPlan(Plan &plan, uint64_t agreement, bool lendsOutput, Peers &pee
   }
   if (Status status = transport.registerMemory(buffers); !status.isOk())
     return status;
-  plan.remoteNumber = buffers.agreement;
-  plan.remoteAccess = std::make_unique<RemoteAccess>(transport, buffers.agreement);
+  plan.access.number = buffers.agreement;
+  plan.access.right = std::make_unique<RemoteAccess>(transport, buffers.agreement);
   if (!lendsOutput)
     return {};
   Regions regions = lentRegions(plan);
@@ -175,8 +175,8 @@ Status registerPlan(Plan &plan, uint64_t agreement, bool lendsOutput, Peers &pee
   lent.regions.assign(regions.begin(), regions.end());
   if (Status status = transport.registerMemory(lent); !status.isOk())
     return status;
-  plan.lentNumber = lent.agreement;
-  plan.lentAccess = std::make_unique<RemoteAccess>(transport, lent.agreement);
+  plan.access.lentNumber = lent.agreement;
+  plan.access.lentRight = std::make_unique<RemoteAccess>(transport, lent.agreement);
   return {};
 }
 

@@ -60,10 +60,10 @@ Status CommunicatorState::takeBuffers(Plan &plan, const PluginState &plugin, con
   if (!buffers.isCopied[KOLO_OUTPUT])
     buffers.local[KOLO_OUTPUT] = call.outputBytes ? call.output : nullptr;
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
-    plan.peerBuffers[role][static_cast<size_t>(ranks->rank())] = buffers.local[role];
+    plan.peers.buffers[role][static_cast<size_t>(ranks->rank())] = buffers.local[role];
   for (Lane &lane : plan.lanes)
     std::copy_n(buffers.local, 2, lane.invocation.local);
-  return plan.lentAccess ? lendAgain(plan, ++agreements, *ranks) : Status();
+  return plan.access.lentRight ? lendAgain(plan, ++agreements, *ranks) : Status();
 }
 
 /// Another load of the same plugin: the code of the plan may be gone.

@@ -88,10 +88,10 @@ struct RemoteRange {
 bool isInside(const Lane &lane, const RemoteRange &range) {
   if (range.peer < 0 || range.peer >= lane.peers->size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
     return false;
-  uint64_t whole = lane.plan->peerLocations[range.role][static_cast<size_t>(range.peer)].sizeBytes;
+  uint64_t whole = lane.plan->peers.locations[range.role][static_cast<size_t>(range.peer)].sizeBytes;
   // The offset counts from where the piece begins.
   if (lane.plan->isWhole(range.role))
-    whole -= std::min(whole, static_cast<uint64_t>(lane.plan->pieceOffsetBytes));
+    whole -= std::min(whole, static_cast<uint64_t>(lane.plan->peers.pieceOffsetBytes));
   return range.offsetBytes >= 0 && range.sizeBytes >= 0 && static_cast<uint64_t>(range.offsetBytes) <= whole &&
          static_cast<uint64_t>(range.sizeBytes) <= whole - static_cast<uint64_t>(range.offsetBytes);
 }
@@ -104,10 +104,11 @@ void transferOverNetwork(Lane &lane, const RemoteRange &range, Direction directi
                               lane.peers->hosts().describe(rank)));
     return;
   }
-  noteRefusal(lane, lane.peers->transport().put({rank, static_cast<uint32_t>(lane.number)},
-                                                {lane.plan->numberFor(range.role), static_cast<uint32_t>(range.role),
-                                                 static_cast<uint64_t>(range.offsetBytes)},
-                                                local, static_cast<uint64_t>(range.sizeBytes)));
+  noteRefusal(lane,
+              lane.peers->transport().put({rank, static_cast<uint32_t>(lane.number)},
+                                          {lane.plan->access.numberFor(range.role), static_cast<uint32_t>(range.role),
+                                           static_cast<uint64_t>(range.offsetBytes)},
+                                          local, static_cast<uint64_t>(range.sizeBytes)));
 }
 
 void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction, void *local) {
@@ -120,14 +121,14 @@ void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction
   }
   auto peer = static_cast<size_t>(range.peer);
   auto sizeBytes = static_cast<size_t>(range.sizeBytes);
-  int64_t offsetBytes = range.offsetBytes + (lane.plan->isWhole(range.role) ? lane.plan->pieceOffsetBytes : 0);
-  if (void *base = lane.plan->peerBuffers[range.role][peer]) { // this process maps the buffer
+  int64_t offsetBytes = range.offsetBytes + (lane.plan->isWhole(range.role) ? lane.plan->peers.pieceOffsetBytes : 0);
+  if (void *base = lane.plan->peers.buffers[range.role][peer]) { // this process maps the buffer
     std::byte *remote = static_cast<std::byte *>(base) + offsetBytes;
     std::memcpy(direction == Direction::ToPeer ? remote : local, direction == Direction::ToPeer ? local : remote,
                 sizeBytes);
     return;
   }
-  const Location &location = lane.plan->peerLocations[range.role][peer];
+  const Location &location = lane.plan->peers.locations[range.role][peer];
   if (location.kind == LocationKind::Remote)
     return transferOverNetwork(lane, {range.peer, range.role, offsetBytes, range.sizeBytes}, direction, local);
   int rank = static_cast<int>(range.peer);
@@ -150,7 +151,7 @@ void getFromPeer(KoloInvocation *raw, int64_t peer, int32_t role, int64_t offset
 /// Also the end of every call: what this rank has said arrives even if it does nothing any more.
 void flushLane(KoloInvocation *raw) {
   Lane &lane = laneOf(raw);
-  if (lane.plan->remoteNumber != 0 && !lane.hasFailed) // other hosts take part
+  if (lane.plan->access.number != 0 && !lane.hasFailed) // other hosts take part
     noteRefusal(lane, lane.peers->transport().flush(static_cast<uint32_t>(lane.number)));
 }
 
