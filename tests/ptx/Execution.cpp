@@ -21,6 +21,8 @@ uint32_t Execution::run(uint32_t budget) {
   Next next = Next::Instruction;
   while (done < budget && next == Next::Instruction) {
     const Instruction &instruction = module.code[pc];
+    if (!executor.delayed.empty())
+      settle(instruction);
     if (isParted && instruction.isTarget && done > 0)
       break; // others may have come here, too
     if (warp.together != 0 && (pc != warp.togetherAt || (mask & warp.together) == 0))
@@ -328,6 +330,8 @@ void Execution::access(const Instruction &instruction, uint32_t active) {
       executor.ownMemory->store(threadOf(lane), address, sizeBytes, instruction.access, instruction.line, bytes.data());
       return;
     }
+    if (executor.ownMemory->delaysNextLoad() && delayLoad(instruction, lane, address))
+      return;
     executor.ownMemory->load(threadOf(lane), address, sizeBytes, instruction.access, instruction.line, bytes.data());
     for (uint32_t element = 0; element < instruction.numElements; ++element) {
       if (instruction.elements[element].index == nowhere)
@@ -338,6 +342,42 @@ void Execution::access(const Instruction &instruction, uint32_t active) {
         value = uint64_t(int64_t(value << (64 - 8 * elementBytes)) >> (64 - 8 * elementBytes));
       registers.set(instruction.elements[element], lane, value);
     }
+  });
+}
+
+/// Only loads of one register that synchronise nothing by themselves.
+bool Execution::delayLoad(const Instruction &instruction, int lane, uint64_t address) {
+  const Access &how = instruction.access;
+  Operand target = instruction.elements[0];
+  if (how.space != Space::Global || how.order == Order::Acquire || how.isNonCoherent || instruction.numElements != 1 ||
+      sizeOf(instruction.type) != 8)
+    return false;
+  target.index += bases.wide;
+  executor.delayed.push_back({&warp, lane, target, how.order != Order::Weak,
+                              executor.ownMemory->delay(threadOf(lane), address, how, instruction.line)});
+  return true;
+}
+
+/// Loads that wait take place before an instruction that has to do with their register, and before the thread leaves
+/// its function or meets others. Strong ones do also before what they have seen is released.
+void Execution::settle(const Instruction &instruction) {
+  const Op op = instruction.op;
+  const bool isEnd = op == Op::Call || op == Op::Return || op == Op::Exit || op == Op::Barrier || op == Op::BarrierOr ||
+                     op == Op::WarpBarrier || op == Op::Shuffle;
+  const bool releases = op == Op::Fence || instruction.access.order == Order::Release;
+  auto names = [&](const Operand &operand, const Operand &target) {
+    return operand.bank == Bank::Wide && !operand.isConstant && operand.index != nowhere &&
+           operand.index + bases.wide == target.index;
+  };
+  std::erase_if(executor.delayed, [&](const Executor::Delayed &load) {
+    if (load.warp != &warp || (mask >> load.lane & 1) == 0)
+      return false;
+    bool isWanted = isEnd || (releases && load.isStrong) || names(instruction.dst, load.target);
+    for (size_t i = 0; i < instruction.src.size(); ++i)
+      isWanted |= names(instruction.src[i], load.target) || names(instruction.elements[i], load.target);
+    if (isWanted)
+      warp.wide[load.target.index][size_t(load.lane)] = executor.ownMemory->settle(load.load);
+    return isWanted;
   });
 }
 

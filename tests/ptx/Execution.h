@@ -27,6 +27,8 @@ private:
   void shuffle(const Instruction &instruction, uint32_t members);
   void readSpecial(const Instruction &instruction, uint32_t active);
   void access(const Instruction &instruction, uint32_t active);
+  void settle(const Instruction &instruction);
+  bool delayLoad(const Instruction &instruction, int lane, uint64_t address);
   uint32_t accessLines(const Instruction &instruction, uint32_t active, const Row<uint64_t> &addresses);
   void count(const Instruction &instruction, uint32_t active, const Row<uint64_t> &addresses);
   void put(uint32_t lanes, uint32_t place);

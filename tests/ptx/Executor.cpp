@@ -147,7 +147,7 @@ void Executor::run(const Style &style) {
   random = Random(style.seed);
   memoryStyle.seed = random.next();
   ownMemory->reset(memoryStyle);
-  counted = {}, now = 0;
+  counted = {}, now = 0, delayed.clear();
   laggingDevice = random.below(2 * uint32_t(devices.size())); // half of the time, none is
   static constexpr std::array<uint32_t, 4> budgets = {8, 64, 256, 2000};
   mostBudget = budgets[random.below(uint32_t(budgets.size()))];
@@ -166,7 +166,7 @@ void Executor::run(const Style &style) {
     Warp *warp = pickWarp();
     runWarp(*warp, 1 + random.below(mostBudget));
     if (now > style.mostSteps)
-      throw Problem("no end after " + std::to_string(now) + " instructions of warps");
+      throw Stuck("no end after " + std::to_string(now) + " instructions of warps");
   }
 }
 
@@ -187,7 +187,7 @@ Executor::Warp *Executor::pickWarp() {
         soonest = std::min(soonest, warp->wake);
     }
     if (soonest == UINT64_MAX)
-      throw Problem("all threads wait at barriers, for each other");
+      throw Stuck("all threads wait at barriers, for each other");
     now = soonest;
   }
 }

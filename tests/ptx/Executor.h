@@ -107,6 +107,14 @@ private:
     uint32_t mask = 0, pc = 0;
     Bases bases;
   };
+  /// A register whose value a load brings later.
+  struct Delayed {
+    Warp *warp;
+    int lane;
+    Operand target; // of the whole warp: the index is not that of a frame
+    bool isStrong;
+    uint32_t load; // its number in memory
+  };
   friend class Execution;
 
   void prepare(Device &device, const Launch &launch);
@@ -124,6 +132,7 @@ private:
   size_t memoryThreads = 0;
   std::vector<bool> executedLines;
   std::vector<uint64_t> addresses; // by line
+  std::vector<Delayed> delayed;
   Counts counted;
   Random random{1};
   uint64_t now = 0;

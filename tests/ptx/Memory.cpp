@@ -41,7 +41,7 @@ void Memory::reset(const MemoryStyle &newStyle) {
   for (Cell *cell : touched)
     cell->history.clear(), cell->readings.clear(), cell->isTouched = false;
   touched.clear();
-  scFences.clear();
+  scFences.clear(), delayed.clear();
   auto empty = std::make_shared<Clock>();
   empty->epochs.assign(threads.size(), 0);
   for (Thread &thread : threads)
@@ -158,7 +158,7 @@ size_t Memory::choose(const Cell &cell, const Part &part, size_t lowest, uint32_
 void Memory::observe(const Message &message, const Part &part) {
   Thread &thread = threads[part.thread];
   const Access &access = part.access;
-  if (!isMorallyStrong(part.thread, access.scope, part.mask, message.writer, message.scope, message.mask))
+  if (!isObserved(message, part))
     return;
   if (message.releases)
     for (const Release &release : *message.releases) {
@@ -194,6 +194,7 @@ uint64_t Memory::read(Page &page, const Part &part, uint32_t wantedUnit) {
   if (page.isConstant)
     return content;
   Cell &cell = touch(page, part.address);
+  settleOf(part.thread, cell);
   auto &history = cell.history;
   size_t lowest = lowestVisible(cell, part);
   if (style.reportsRaces)
@@ -208,7 +209,7 @@ uint64_t Memory::read(Page &page, const Part &part, uint32_t wantedUnit) {
     return content;
   }
   const Message message = history[chosen - 1];
-  noteReading(cell, part, message.id);
+  noteReading(cell, part, isObserved(message, part) ? message.id : 0);
   if (part.access.order != Order::Weak && message.writer != part.thread)
     observe(message, part);
   return message.state;
@@ -236,6 +237,7 @@ void Memory::write(Page &page, const Part &part, uint64_t value) {
   if (page.isConstant)
     throw Problem("line " + std::to_string(part.line) + ": a store to memory that is never written");
   Cell &cell = touch(page, part.address);
+  settleOf(part.thread, cell);
   Thread &thread = threads[part.thread];
   auto &history = cell.history;
   size_t lowest = lowestVisible(cell, part);
@@ -260,6 +262,7 @@ void Memory::write(Page &page, const Part &part, uint64_t value) {
   if (style.reordersStores && lowest < place)
     place = lowest + random.below(uint32_t(place - lowest) + 1);
   history.insert(history.begin() + ptrdiff_t(place), message);
+  noteLater(cell, part, message.id);
   uint64_t state = place == 0 ? initialState(page, part.address) : history[place - 1].state, bits = bitsOf(part.mask);
   history[place].state = (state & ~bits) | (value & bits);
   for (size_t i = place + 1; i < history.size(); ++i)

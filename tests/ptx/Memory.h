@@ -17,6 +17,11 @@ struct Problem : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+/// Threads wait for each other, or do not end.
+struct Stuck : Problem {
+  using Problem::Problem;
+};
+
 /// A generator that is small and fast, and gives the same everywhere.
 class Random {
 public:
@@ -48,6 +53,9 @@ struct MemoryStyle {
   /// What a strong load saw counts as known to all that this thread releases to, also without an acquire; and fences
   /// work. Slower; without it, memory is weaker than the model allows.
   bool isExact = false;
+  /// A load may wait until its value is wanted, and see what was stored in the meantime: load buffering. Only with
+  /// isExact, and without reportsRaces.
+  bool delaysLoads = false;
   uint32_t delayedLine = 0; // what the store of this line publishes is seen as late as possible; 0: of none
   uint64_t delay = 20000;   // for so many accesses
 };
@@ -79,6 +87,10 @@ public:
                 std::byte *out);
   void storeLine(const std::array<uint32_t, lineThreads> &threads, uint64_t address, const Access &access,
                  uint32_t line, const std::byte *bytes);
+  /// A load of 8 bytes that takes place now, or later up to `settle`; `settle` gives its number back for its value.
+  uint32_t delay(uint32_t thread, uint64_t address, const Access &access, uint32_t line);
+  uint64_t settle(uint32_t number);
+  bool delaysNextLoad() { return style.delaysLoads && random.isOneOf(2); }
   void fence(uint32_t thread, const Access &access);
   /// All that these threads, of one block, did comes before all that they will do.
   void meet(const std::vector<uint32_t> &threads);
@@ -109,7 +121,7 @@ private:
     Releases releases;
   };
   struct Reading {
-    uint64_t message = 0; // that a strong load saw
+    uint64_t message = 0; // that a load saw whose store is morally strong with it
     uint32_t thread = 0, epoch = 0, line = 0;
     uint8_t mask = 0;
     Scope scope = Scope::None;
@@ -148,6 +160,19 @@ private:
     uint32_t unit = 0;
   };
 
+  /// Of a load that waits: what it may see is what it might have seen at its place, and stores that it does not
+  /// precede.
+  struct Delayed {
+    Part part;
+    Page *page = nullptr;
+    Cell *cell = nullptr;
+    uint32_t epoch = 0;
+    uint64_t lowest = 0, last = 0; // messages: the oldest one, and the newest one that there was at its place
+    std::vector<uint64_t> later;
+    bool isSettled = false;
+    uint64_t value = 0;
+  };
+
   Page &pageOf(uint64_t address, uint64_t sizeBytes, uint32_t line);
   Page *makePage(uint64_t number);
   Cell &touch(Page &page, uint64_t address);
@@ -158,6 +183,8 @@ private:
   size_t lowestVisible(const Cell &cell, const Part &part) const;
   void observe(const Message &message, const Part &part);
   void noteReading(Cell &cell, const Part &part, uint64_t message);
+  void settleOf(uint32_t thread, const Cell &cell);
+  void noteLater(const Cell &cell, const Part &part, uint64_t message);
   Releases releasesOf(const Cell &cell, const Part &part);
 
   /// The epoch up to which a thread, or its kernel at its start, knows what another one did.
@@ -177,6 +204,9 @@ private:
   /// Two strong accesses, of all the same bytes, that name each other's threads in their scopes.
   bool isMorallyStrong(uint32_t a, Scope scopeA, uint8_t maskA, uint32_t b, Scope scopeB, uint8_t maskB) const {
     return maskA == maskB && isWithin(scopeA, a, b) && isWithin(scopeB, a, b);
+  }
+  bool isObserved(const Message &message, const Part &part) const {
+    return isMorallyStrong(part.thread, part.access.scope, part.mask, message.writer, message.scope, message.mask);
   }
   [[noreturn]] void reportRace(const Part &part, const char *what, uint32_t otherThread, uint32_t otherLine,
                                const char *other) const;
@@ -200,6 +230,7 @@ private:
     ClockPointer clock;
   };
   std::vector<ScFence> scFences;
+  std::vector<Delayed> delayed;
   MemoryStyle style;
   Random random{1};
   uint64_t now = 0, lastMessage = 0;

@@ -79,6 +79,57 @@ void Memory::meet(const std::vector<uint32_t> &group) {
   order(group, group);
 }
 
+uint32_t Memory::delay(uint32_t thread, uint64_t address, const Access &access, uint32_t line) {
+  Page &page = pageOf(address, cellBytes, line);
+  ++now;
+  Part part{thread, line, access, address, 0xff};
+  Cell &cell = touch(page, address);
+  settleOf(thread, cell);
+  size_t lowest = lowestVisible(cell, part);
+  delayed.push_back(
+      {part, &page, &cell, threads[thread].epoch, lowest ? cell.history[lowest - 1].id : 0, lastMessage, {}, false, 0});
+  return uint32_t(delayed.size() - 1);
+}
+
+uint64_t Memory::settle(uint32_t number) {
+  Delayed &load = delayed[number];
+  if (load.isSettled)
+    return load.value;
+  load.isSettled = true;
+  const auto &history = load.cell->history;
+  std::vector<const Message *> candidates;
+  bool isReached = load.lowest == 0;
+  if (isReached)
+    candidates.push_back(nullptr);
+  for (const Message &message : history) {
+    isReached |= message.id == load.lowest;
+    if (isReached && (message.id <= load.last || std::ranges::find(load.later, message.id) != load.later.end()))
+      candidates.push_back(&message);
+  }
+  const Message *chosen = candidates[random.below(uint32_t(candidates.size()))];
+  noteReading(*load.cell, load.part, chosen && isObserved(*chosen, load.part) ? chosen->id : 0);
+  if (!chosen)
+    return load.value = initialState(*load.page, load.part.address);
+  load.value = chosen->state;
+  if (const Message seen = *chosen; load.part.access.order != Order::Weak && seen.writer != load.part.thread)
+    observe(seen, load.part);
+  return load.value;
+}
+
+/// A thread that comes back to a place does so after its earlier loads.
+void Memory::settleOf(uint32_t thread, const Cell &cell) {
+  for (uint32_t number = 0; number < delayed.size(); ++number)
+    if (!delayed[number].isSettled && delayed[number].part.thread == thread && delayed[number].cell == &cell)
+      settle(number);
+}
+
+/// A load sees no store that comes after it.
+void Memory::noteLater(const Cell &cell, const Part &part, uint64_t message) {
+  for (Delayed &load : delayed)
+    if (!load.isSettled && load.cell == &cell && known(part, load.part.thread) < load.epoch)
+      load.later.push_back(message);
+}
+
 /// Those of one kind, whose scopes name each other's threads, happen one after the other.
 void Memory::fence(uint32_t number, const Access &access) {
   Thread &thread = threads[number];
