@@ -20,7 +20,7 @@ Status checkChannel(CommunicatorState &communicator, int peer, int id) {
 
 Status waitForSignal(CommunicatorState &communicator, int peer, int id) {
   Peers &peers = communicator.peers();
-  uint64_t target = ++communicator.channelAwaited[CommunicatorState::channelIndex(peer, id)];
+  uint64_t target = communicator.channels.nextAwaited(peer, id);
   Cell &cell = *peers.channelCell(peers.rank(), peer, id);
   const WaitPolicy policy = peers.policyFor(peer);
   if (cell.hasReached(target) || spinUntil(cell, target, policy))
@@ -88,7 +88,7 @@ Status Channel::signal() {
     if (Status status = checkChannel(*communicator, peer, id); !status.isOk())
       return status;
     Peers &peers = communicator->peers();
-    uint64_t count = ++communicator->channelSent[CommunicatorState::channelIndex(peer, id)];
+    uint64_t count = communicator->channels.nextSent(peer, id);
     Cell *cell = peers.channelCell(peer, peers.rank(), id);
     if (!cell)
       return signalOverNetwork(peers, peer, {channelsNumber, static_cast<uint32_t>(id), count});

@@ -60,7 +60,7 @@ Status Communicator::carries(const Plugin &plugin, const CallArguments &argument
   return guarded([&] { return state->carries(*plugin.state, arguments); });
 }
 
-std::vector<Mesh> Communicator::meshes() const { return state->meshes(); }
+std::vector<Mesh> Communicator::meshes() const { return meshesOf(state->peers().hosts()); }
 
 Traffic Communicator::traffic() const { return state->traffic(); }
 

@@ -1,4 +1,4 @@
-// CommunicatorState: lifetime, barrier and window exchange. Calls of collectives are in Entry.cpp and Invocation.cpp.
+// CommunicatorState: lifetime, barrier and window exchange. Calls of collectives are in Entry.cpp.
 #include "call/CommunicatorState.h"
 
 #include "base/Error.h"
@@ -6,25 +6,20 @@
 #include "wait/Cores.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace kolo::runtime {
 
-void CommunicatorState::TileDeleter::operator()(std::byte *memory) const { std::free(memory); }
-
 CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
-    : ranks(std::move(joined)), exchange(*ranks), segments(std::make_shared<SegmentTable>(ranks->kind())),
-      peerSegments(*ranks),
-      holding(
-          Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,
+    : channels(joined->size()), ranks(std::move(joined)), exchange(*ranks),
+      segments(std::make_shared<SegmentTable>(ranks->kind())), peerSegments(*ranks),
+      held(
+          segments, Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,
           // Other hosts write without an exchange, and network cards know the pages.
-          ranks->hosts().areSeveral() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }) {
+          ranks->hosts().areSeveral() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }),
+      lanes(*ranks) {
   const size_t numHere = ranks->hosts().ranksHere().size();
   rules.isAlone = numHere == 1 && !ranks->hosts().others().empty() && !ranks->links()->network().writesByDevice();
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
-  auto size = static_cast<size_t>(ranks->size());
-  channelSent.resize(size * numChannels);
-  channelAwaited.resize(size * numChannels);
   ranks->setWatch([this] { return findDeparture(); });
 }
 
@@ -34,21 +29,13 @@ CommunicatorState::~CommunicatorState() {
   for (auto &[key, set] : semaphores)
     if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
       ranks->keepForPeers(memory);
-  for (const std::shared_ptr<Segment> &memory :
-       {std::shared_ptr<Segment>(std::move(published)), std::shared_ptr<Segment>(arena.release()),
-        std::shared_ptr<Segment>(llPackets.release()), std::shared_ptr<Segment>(ll128Lines.release())})
-    if (memory)
-      ranks->keepForPeers(memory);
+  for (const std::shared_ptr<Segment> &memory : held.release())
+    ranks->keepForPeers(memory);
 }
 
 Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
-  int numLanes = ranks->settings().lanes;
-  ranks->setPolicy(choosePolicy(ranks->settings().wait, haveOwnCores(cores, numLanes)));
-  tiles.reset(static_cast<std::byte *>(std::aligned_alloc(4096, tileBytes * static_cast<size_t>(numLanes))));
-  if (!tiles)
-    return error(StatusCode::OutOfMemory, "no memory for {} tiles", numLanes);
-  lanes.start(numLanes, ranks->policy());
-  return {};
+  ranks->setPolicy(choosePolicy(ranks->settings().wait, haveOwnCores(cores, ranks->settings().lanes)));
+  return lanes.start(ranks->policy());
 }
 
 /// Whether no peer can access what this rank holds. Any thread, between two calls.
@@ -56,7 +43,7 @@ bool CommunicatorState::isHeldMemoryQuiet() const {
   if (ranks->isAborted())
     return true; // this rank has waited for its peers: see endFailedCall
   for (int peer = 0; peer < ranks->size(); ++peer)
-    if (ranks->block(peer).finished.load(std::memory_order_acquire) < lastHeld)
+    if (ranks->block(peer).finished.load(std::memory_order_acquire) < held.lastUse())
       return false;
   return true;
 }
@@ -113,14 +100,13 @@ Status CommunicatorState::carries(const PluginState &plugin, const CallArguments
   return status.isOk() && ranks->hosts().areSeveral() ? plan(RankKind::Threads) : status;
 }
 
-std::vector<Mesh> CommunicatorState::meshes() const {
+std::vector<Mesh> meshesOf(const Hosts &hosts) {
   std::vector<Mesh> found;
   auto add = [&](std::vector<MeshDim> dims) {
     if (Result<Mesh> made = Mesh::create(std::move(dims)); made.isOk())
       found.push_back(std::move(made).value());
   };
-  const Hosts &hosts = ranks->hosts();
-  const int size = ranks->size(), numHosts = hosts.number(), numEach = size / numHosts;
+  const int size = hosts.numRanks(), numHosts = hosts.number(), numEach = size / numHosts;
   bool areInOrder = numHosts > 1 && numEach > 1 && size % numHosts == 0;
   for (int rank = 0; areInOrder && rank < size; ++rank)
     areInOrder = hosts.hostOf(rank) == rank / numEach;
@@ -131,7 +117,7 @@ std::vector<Mesh> CommunicatorState::meshes() const {
 }
 
 Traffic CommunicatorState::traffic() const {
-  Traffic all = moved;
+  Traffic all = lanes.traffic();
   all.messages = static_cast<int64_t>(ranks->links()->control().numMails());
   all.connections = static_cast<int64_t>(ranks->links()->control().numConnected());
   return all;

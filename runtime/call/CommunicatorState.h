@@ -3,13 +3,13 @@
 
 #include "call/Buffers.h"
 #include "call/Call.h"
-#include "call/LanePool.h"
+#include "call/HeldMemory.h"
+#include "call/LaneRuns.h"
 #include "call/Plan.h"
 #include "call/Remote.h"
 #include "call/Semaphores.h"
 #include "kolo/runtime/Communicator.h"
 #include "memory/Segments.h"
-#include "memory/StoreChoice.h"
 #include "peers/Exchange.h"
 #include "peers/PeerSegments.h"
 #include "peers/Peers.h"
@@ -36,6 +36,27 @@ struct RemoteWindowState {
   std::shared_ptr<const Memory> mapping; // null for this rank's own window, and among threads
 };
 
+/// By peer and channel id: signals sent, and signals awaited.
+class ChannelCounts {
+public:
+  explicit ChannelCounts(int numRanks) : sent(static_cast<size_t>(numRanks) * numChannels), awaited(sent) {}
+
+  uint64_t nextSent(int peer, int id) { return ++sent[index(peer, id)]; }
+  uint64_t nextAwaited(int peer, int id) { return ++awaited[index(peer, id)]; }
+
+private:
+  static constexpr size_t index(int peer, int id) {
+    return static_cast<size_t>(peer) * numChannels + static_cast<size_t>(id);
+  }
+  std::vector<uint64_t> sent, awaited;
+};
+
+/// Whether the call of a plan may be repeated among several hosts without an exchange: see Repeat.cpp. The same on all
+/// ranks.
+bool mayRepeat(const Plan &plan, const Peers &peers);
+/// The meshes of Communicator::meshes.
+std::vector<Mesh> meshesOf(const Hosts &hosts);
+
 class CommunicatorState {
 public:
   explicit CommunicatorState(std::unique_ptr<Peers> joined);
@@ -54,17 +75,12 @@ public:
   Result<std::vector<RemoteWindow>> exchangeWindows(WindowState &window);
   Status run(const PluginState &plugin, const CallArguments &arguments);
   Status carries(const PluginState &plugin, const CallArguments &arguments) const;
-  std::vector<Mesh> meshes() const;
 
   Peers &peers() { return *ranks; }
   Traffic traffic() const;
   const std::shared_ptr<SegmentTable> &segmentTable() const { return segments; }
 
-  // By peer and channel id: signals sent, and signals awaited.
-  std::vector<uint64_t> channelSent, channelAwaited;
-  static constexpr size_t channelIndex(int peer, int id) {
-    return static_cast<size_t>(peer) * numChannels + static_cast<size_t>(id);
-  }
+  ChannelCounts channels;
 
 private:
   /// What a call's ranks need alike, because one of them does.
@@ -85,26 +101,14 @@ private:
   Status propose(Plan &plan, int64_t piece, bool &isAgreed);
   Status meetAgain(Plan &plan, int64_t piece);
   void publish(Plan &plan, int64_t piece);
-  void publishLanes(Plan &plan);
-  void runPiece(Plan &plan, int64_t piece);
-  Status reservePublished(Buffers &buffers);
-  Status reservePackets(Plan &plan);
-  void startPackets(Plan &plan);
   Result<Plan *> agree(const PluginState &plugin, const CallArguments &arguments, const Status &refusal = {});
   Status prepare(const PluginState &plugin, const CallArguments &arguments, const Agreed &agreed, Plan &plan);
-  bool selectedDifferently(Agreed &agreed) const;
-  bool stageDifferently(Agreed &agreed) const;
-  void fillRecord(Record &record, const Plan &plan) const;
-  Status compareCalls() const;
   Status enter(Plan &plan);
-  Status resolvePeers(Plan &plan);
   Status runLanes(Plan &plan);
   Status endFailedCall();
-  void endUse();
   bool isHeldMemoryQuiet() const;
 
   // In Repeat.cpp, and only where there are several hosts:
-  bool mayRepeat(const Plan &plan) const;
   bool isRepeated(const PluginState &plugin, const CallArguments &arguments) const;
   Status takeBuffers(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
   Status reload(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
@@ -114,26 +118,13 @@ private:
   Exchange exchange;
   std::shared_ptr<SegmentTable> segments;
   PeerSegments peerSegments;
-  Arena arena;
-  Arena wideBuffers;                  // input and output of averages that are computed in f32
-  std::unique_ptr<Segment> published; // published inputs that announcements cannot hold: two turns
-  Arena llPackets, ll128Lines;        // packet buffers; a receiver would take any other data there for packets
-  uint64_t lastHeld = 0;              // the exchange of the last call that used what `holding` holds
-  Holding holding;                    // of the memory above
-  StoreChoice publishedStores{StoreChoice::ratioOfCopies};
-  uint64_t numInvocations = 0; // of all programs so far; equal on all ranks
-  uint64_t numPacketRuns = 0;  // runs of programs with packets so far; equal on all ranks
-  Traffic moved;
+  HeldMemory held;
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
   PlanCache plans;
   uint64_t agreements = 0; // exchanges so far that agreed on a call, and calls that needed none; equal on all ranks
   Plan *steady = nullptr;  // of the last call, if it may be repeated without an exchange
-  LanePool lanes;
-  struct TileDeleter {
-    void operator()(std::byte *memory) const;
-  };
-  std::unique_ptr<std::byte, TileDeleter> tiles; // tileBytes per lane
+  LaneRuns lanes;
 };
 
 } // namespace kolo::runtime

@@ -10,30 +10,110 @@
 #include <array>
 
 namespace kolo::runtime {
+namespace {
+
+/// Announces what peers need to know of a plan.
+void fillRecord(Record &record, const Plan &plan, const SegmentTable &segments) {
+  record.call = plan.call.key;
+  record.staging = plan.buffers.staging;
+  if (plan.isSelected())
+    record.selectedBy = std::max(record.selectedBy, plan.call.memory);
+  std::copy_n(plan.buffers.remote, KOLO_NUM_BUFFER_ROLES, record.buffers);
+  if (plan.semaphores)
+    record.semaphores = plan.semaphores->location(segments);
+  record.hasNews = segments.isNews(record.semaphores);
+  for (const Location &location : record.buffers)
+    record.hasNews |= segments.isNews(location);
+}
+
+Status compareAll(const Exchange &exchange, int numRanks) {
+  for (int peer = 1; peer < numRanks; ++peer)
+    if (Status status = compareCalls(exchange.heard(0).call, exchange.heard(peer).call, {0, peer}); !status.isOk())
+      return status;
+  return {};
+}
+
+/// Whether ranks announce different values of a field. All then take the largest.
+template <class Value>
+bool haveDifferent(Value Record::*field, Value &largest, const Exchange &exchange, int numRanks) {
+  bool areEqual = true;
+  for (int peer = 0; peer < numRanks; ++peer) {
+    areEqual &= exchange.heard(peer).*field == exchange.heard(0).*field;
+    largest = std::max(largest, exchange.heard(peer).*field);
+  }
+  return !areEqual;
+}
+
+/// Finds the memory of the peers by what they announced.
+Status resolvePeers(Plan &plan, const Exchange &exchange, const Peers &peers, PeerSegments &segments) {
+  std::vector<Cell *> cells;
+  plan.peers.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
+  for (size_t turn : {0u, 1u}) {
+    plan.peers.published[turn].clear();
+    plan.peers.packets[turn].clear();
+  }
+  size_t packetBytes =
+      plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    plan.peers.buffers[role].resize(static_cast<size_t>(peers.size()));
+    plan.peers.locations[role].resize(static_cast<size_t>(peers.size()));
+  }
+  for (int peer = 0; peer < peers.size(); ++peer) {
+    const Record &record = exchange.heard(peer);
+    bool isSelf = peer == peers.rank();
+    for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+      // What is on another host has no address here.
+      Result<std::byte *> address = isSelf ? Result(static_cast<std::byte *>(plan.buffers.local[role]))
+                                           : segments.resolve(peer, record.buffers[role]);
+      if (!address.isOk())
+        return address.status();
+      plan.peers.buffers[role][static_cast<size_t>(peer)] = *address;
+      plan.peers.locations[role][static_cast<size_t>(peer)] = record.buffers[role];
+    }
+    const size_t turnBytes = record.buffers[KOLO_PUBLISHED].sizeBytes / 2;
+    if (plan.buffers.publishesMuch)
+      plan.peers.numPublishedSlots =
+          std::min(plan.peers.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
+    for (size_t turn : {0u, 1u}) {
+      auto *aside = static_cast<std::byte *>(plan.peers.buffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
+      plan.peers.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * turnBytes
+                                                                      : exchange.published(peer, turn));
+      auto *packetMemory = static_cast<std::byte *>(plan.peers.buffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
+      plan.peers.packets[turn].push_back(packetMemory + turn * packetBytes);
+    }
+    if (plan.semaphores->isConnected())
+      continue;
+    std::shared_ptr<Segment> own = plan.semaphores->memory();
+    Result<std::byte *> address =
+        isSelf ? Result(own ? own->data() : nullptr) : segments.resolve(peer, record.semaphores);
+    if (!address.isOk())
+      return address.status();
+    cells.push_back(reinterpret_cast<Cell *>(*address));
+  }
+  plan.peers.publishedNow = plan.peers.published[0]; // for later calls to allocate nothing
+  if (!plan.semaphores->isConnected())
+    plan.semaphores->connect(std::move(cells));
+  return {};
+}
+
+} // namespace
 
 Status CommunicatorState::run(const PluginState &plugin, const CallArguments &arguments) {
   if (!ranks->mayCall())
     return ranks->whyNoCall();
   Status status =
       isWidened(arguments.type, arguments.reduction) ? runWide(plugin, arguments) : runAsGiven(plugin, arguments);
-  endUse();
-  return status;
-}
-
-/// This rank accesses no memory of its peers any more, and needs none of its own.
-void CommunicatorState::endUse() {
+  // This rank accesses no memory of its peers any more, and needs none of its own.
   ranks->block(ranks->rank()).finished.store(exchange.number(), std::memory_order_release);
-  if (!holding.hasBegun())
-    return;
-  lastHeld = exchange.number();
-  holding.end();
+  held.end(exchange.number());
+  return status;
 }
 
 Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArguments &arguments) {
   const bool isRepeat = isRepeated(plugin, arguments);
   Plan *plan = isRepeat ? steady : plans.find(plugin, arguments, *segments, rules);
   // Without room for its memory the call is refused like a new one that cannot have it.
-  if (plan && plan->usesHeld && !holding.begin().isOk()) [[unlikely]]
+  if (plan && plan->usesHeld && !held.begin().isOk()) [[unlikely]]
     plan = nullptr;
   bool isAgreed = isRepeat && exchange.maySkip();
   if (isAgreed) {
@@ -44,7 +124,7 @@ Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArgume
       return status;
   }
   // The plugin by which a repeated plan was made may be unloaded: mayRepeat must not read it.
-  if (isAgreed && (isRepeat || mayRepeat(*plan))) {
+  if (isAgreed && (isRepeat || mayRepeat(*plan, *ranks))) {
     Status status = guarded([&] { return takeBuffers(*plan, plugin, arguments); });
     if (!status.isOk()) { // the peers may be in the call already
       (void)ranks->abort(rankError(status.code(), ranks->rank(), "{}", status.message()));
@@ -55,14 +135,13 @@ Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArgume
     if (!agreed.isOk())
       return agreed.status();
     plan = *agreed;
-    for (Arena *each : {&arena, &wideBuffers, &llPackets, &ll128Lines})
-      each->dropReplaced(holding);
+    held.dropReplaced();
     if (plan->call.publishes)
       if (Status status = meetAgain(*plan, 0); !status.isOk())
         return status;
   }
   Status status = runLanes(*plan);
-  steady = status.isOk() && mayRepeat(*plan) ? plan : nullptr;
+  steady = status.isOk() && mayRepeat(*plan, *ranks) ? plan : nullptr;
   return status;
 }
 
@@ -102,50 +181,32 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
     Record &record = nextRecord(Operation::Run);
     record.selectedBy = agreed.memory;
     if (plan)
-      fillRecord(record, *plan);
+      fillRecord(record, *plan, *segments);
     if (!own.isOk())
       setFailure(record, own);
     if (Status status = exchangeRecords(); !status.isOk())
       return status;
     if (Status status = exchange.firstRefusal(); !status.isOk())
       return status;
-    if (selectedDifferently(agreed))
+    // If some ranks selected a program for windows and others one for ordinary memory, all take the latter.
+    if (haveDifferent(&Record::selectedBy, agreed.memory, exchange, ranks->size()))
       continue;
-    if (Status status = compareCalls(); !status.isOk())
+    if (Status status = compareAll(exchange, ranks->size()); !status.isOk())
       return status;
-    isAgreed = !stageDifferently(agreed);
+    // If one rank must stage, all ranks stage, so that all run the same pieces.
+    isAgreed = !haveDifferent(&Record::staging, agreed.staging, exchange, ranks->size());
   }
   uint64_t agreement = ++agreements; // counted even if this rank fails now, because the peers count it
   if (Status status = enter(*plan); !status.isOk())
     return status;
   if (ranks->hosts().areSeveral()) {
     plans.endRemoteAccess(plan->generation);
-    bool lendsOutput = mayRepeat(*plan) && ranks->links()->areApart() && plan->call.info->sharesOutput;
+    bool lendsOutput = mayRepeat(*plan, *ranks) && ranks->links()->areApart() && plan->call.info->sharesOutput;
     if (Status status = registerPlan(*plan, agreement, lendsOutput, *ranks); !status.isOk())
       return ranks->abort(status);
   }
   plan->agreement = agreement;
   return plan;
-}
-
-/// Whether ranks selected a program by different kinds of memory. All then select the one for ordinary memory.
-bool CommunicatorState::selectedDifferently(Agreed &agreed) const {
-  bool areEqual = true;
-  for (int peer = 0; peer < ranks->size(); ++peer) {
-    areEqual &= exchange.heard(peer).selectedBy == exchange.heard(0).selectedBy;
-    agreed.memory = std::max(agreed.memory, exchange.heard(peer).selectedBy);
-  }
-  return !areEqual;
-}
-
-/// Whether ranks need different staging. If one rank must stage, all ranks stage, so that all run the same pieces.
-bool CommunicatorState::stageDifferently(Agreed &agreed) const {
-  bool areEqual = true;
-  for (int peer = 0; peer < ranks->size(); ++peer) {
-    areEqual &= exchange.heard(peer).staging == exchange.heard(0).staging;
-    agreed.staging = std::max(agreed.staging, exchange.heard(peer).staging);
-  }
-  return !areEqual;
 }
 
 /// This rank's own part. Involves no peer.
@@ -168,72 +229,21 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
     set = std::move(made);
   }
   plan.semaphores = set.get();
-  Result<Buffers> placed = placeBuffers(plan.call, agreed.staging, {*segments, arena, holding}, rules);
+  Result<Buffers> placed = placeBuffers(plan.call, agreed.staging, held.ofBuffers(), rules);
   if (!placed.isOk())
     return placed.status();
   plan.buffers = *placed;
   if (Status status = checkHosts(plan.call, ranks->hosts()); !status.isOk())
     return status;
   if (plan.buffers.publishesMuch)
-    if (Status status = reservePublished(plan.buffers); !status.isOk())
+    if (Status status = held.reservePublished(plan.buffers, ranks->size()); !status.isOk())
       return status;
   if (plan.call.hasPackets)
-    if (Status status = reservePackets(plan); !status.isOk())
+    if (Status status = held.reservePackets(plan.call, plan.buffers); !status.isOk())
       return status;
   // After all changes of the table for this call, and before the record takes the ids of freed segments.
   plan.generation = segments->generation();
-  plan.usesHeld = holding.hasBegun();
-  return {};
-}
-
-Status CommunicatorState::reservePublished(Buffers &buffers) {
-  if (Status status = holding.begin(); !status.isOk())
-    return status;
-  if (!published) {
-    Result<std::unique_ptr<Segment>> created =
-        holding.create(*segments, 2 * publishedTurnBytes(ranks->size(), holding.numOthers()));
-    if (!created.isOk())
-      return created.status();
-    published = std::move(created).value();
-  }
-  buffers.remote[KOLO_PUBLISHED] = *segments->locate(published->data(), published->sizeBytes());
-  buffers.local[KOLO_PUBLISHED] = published->data();
-  return {};
-}
-
-/// A packet buffer has two turns, one behind the other. Two are enough, because all ranks enter each call: when a rank
-/// enters a call, all ranks have finished the call before the previous one.
-Status CommunicatorState::reservePackets(Plan &plan) {
-  auto sizeBytes = 2 * static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count));
-  if (sizeBytes == 0)
-    return {};
-  Result<std::byte *> reserved =
-      (plan.call.info->usesLL128 ? ll128Lines : llPackets).reserve(*segments, holding, sizeBytes);
-  if (!reserved.isOk())
-    return reserved.status();
-  plan.buffers.local[KOLO_PACKETS] = *reserved;
-  plan.buffers.remote[KOLO_PACKETS] = *segments->locate(*reserved, sizeBytes);
-  return {};
-}
-
-void CommunicatorState::fillRecord(Record &record, const Plan &plan) const {
-  record.call = plan.call.key;
-  record.staging = plan.buffers.staging;
-  if (plan.isSelected())
-    record.selectedBy = std::max(record.selectedBy, plan.call.memory);
-  std::copy_n(plan.buffers.remote, KOLO_NUM_BUFFER_ROLES, record.buffers);
-  if (plan.semaphores)
-    record.semaphores = plan.semaphores->location(*segments);
-  record.hasNews = segments->isNews(record.semaphores);
-  for (const Location &location : record.buffers)
-    record.hasNews |= segments->isNews(location);
-}
-
-Status CommunicatorState::compareCalls() const {
-  for (int peer = 1; peer < ranks->size(); ++peer)
-    if (Status status = runtime::compareCalls(exchange.heard(0).call, exchange.heard(peer).call, {0, peer});
-        !status.isOk())
-      return status;
+  plan.usesHeld = held.hasBegun();
   return {};
 }
 
@@ -248,9 +258,9 @@ Status CommunicatorState::enter(Plan &plan) {
   std::ranges::copy(own.buffers, named.begin());
   named.back() = own.semaphores;
   Status status = guarded([&] {
-    Status resolved = resolvePeers(plan);
+    Status resolved = resolvePeers(plan, exchange, *ranks, peerSegments);
     if (resolved.isOk())
-      makeLanes(plan, *ranks, tiles.get());
+      lanes.makeLanes(plan);
     return resolved;
   });
   if (hasNews)
@@ -258,55 +268,43 @@ Status CommunicatorState::enter(Plan &plan) {
   return status;
 }
 
-Status CommunicatorState::resolvePeers(Plan &plan) {
-  std::vector<Cell *> cells;
-  plan.peers.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
-  for (size_t turn : {0u, 1u}) {
-    plan.peers.published[turn].clear();
-    plan.peers.packets[turn].clear();
+/// Lets the lanes publish in this rank's memory of the next exchange.
+void CommunicatorState::publish(Plan &plan, int64_t piece) {
+  const std::vector<void *> *now = &plan.peers.published[exchange.nextTurn()];
+  size_t slot = 0;
+  if (plan.buffers.publishesMuch)
+    slot = exchange.nextSlot() % plan.peers.numPublishedSlots;
+  if (slot != 0) {
+    const size_t offsetBytes = slot * plan.buffers.publishedSlotBytes;
+    std::ranges::transform(*now, plan.peers.publishedNow.begin(),
+                           [&](void *first) { return static_cast<std::byte *>(first) + offsetBytes; });
+    now = &plan.peers.publishedNow;
   }
-  size_t packetBytes =
-      plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
-  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-    plan.peers.buffers[role].resize(static_cast<size_t>(ranks->size()));
-    plan.peers.locations[role].resize(static_cast<size_t>(ranks->size()));
+  lanes.publish(plan, piece, *now);
+}
+
+Status CommunicatorState::runLanes(Plan &plan) {
+  std::atomic<uint32_t> &isRunning = ranks->block(ranks->rank()).isRunning;
+  // This rank writes isRunning and then reads the abort state. A rank that aborts writes that state and then reads
+  // isRunning. So this rank sees the abort, or the other rank sees that this one runs.
+  isRunning.store(1, std::memory_order_seq_cst);
+  for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
+    plan.buffers.copyIn(plan.call, piece, plan.inputStores);
+    if (plan.call.info->enters && (piece > 0 || plan.buffers.mustMeetAfterCopy(plan.call)))
+      if (Status status = meetAgain(plan, piece); !status.isOk())
+        break;
+    lanes.run(plan, piece);
   }
-  for (int peer = 0; peer < ranks->size(); ++peer) {
-    const Record &record = exchange.heard(peer);
-    bool isSelf = peer == ranks->rank();
-    for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-      // What is on another host has no address here.
-      Result<std::byte *> address = isSelf ? Result(static_cast<std::byte *>(plan.buffers.local[role]))
-                                           : peerSegments.resolve(peer, record.buffers[role]);
-      if (!address.isOk())
-        return address.status();
-      plan.peers.buffers[role][static_cast<size_t>(peer)] = *address;
-      plan.peers.locations[role][static_cast<size_t>(peer)] = record.buffers[role];
-    }
-    const size_t turnBytes = record.buffers[KOLO_PUBLISHED].sizeBytes / 2;
-    if (plan.buffers.publishesMuch)
-      plan.peers.numPublishedSlots =
-          std::min(plan.peers.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
-    for (size_t turn : {0u, 1u}) {
-      auto *aside = static_cast<std::byte *>(plan.peers.buffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
-      plan.peers.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * turnBytes
-                                                                      : exchange.published(peer, turn));
-      auto *packetMemory = static_cast<std::byte *>(plan.peers.buffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
-      plan.peers.packets[turn].push_back(packetMemory + turn * packetBytes);
-    }
-    if (plan.semaphores->isConnected())
-      continue;
-    std::shared_ptr<Segment> own = plan.semaphores->memory();
-    Result<std::byte *> address =
-        isSelf ? Result(own ? own->data() : nullptr) : peerSegments.resolve(peer, record.semaphores);
-    if (!address.isOk())
-      return address.status();
-    cells.push_back(reinterpret_cast<Cell *>(*address));
-  }
-  plan.peers.publishedNow = plan.peers.published[0]; // for later calls to allocate nothing
-  if (!plan.semaphores->isConnected())
-    plan.semaphores->connect(std::move(cells));
-  return {};
+  isRunning.store(0, std::memory_order_release);
+  lanes.count(plan);
+  return ranks->isAborted() ? endFailedCall() : Status();
+}
+
+/// Returns the cause when peers access no memory of this rank any more.
+Status CommunicatorState::endFailedCall() {
+  plans.endRemoteAccess(UINT64_MAX); // of all
+  ranks->waitUntilQuiet();
+  return ranks->abortCause();
 }
 
 } // namespace kolo::runtime

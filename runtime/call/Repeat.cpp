@@ -25,11 +25,10 @@
 
 namespace kolo::runtime {
 
-/// The same on all ranks.
-bool CommunicatorState::mayRepeat(const Plan &plan) const {
+bool mayRepeat(const Plan &plan, const Peers &peers) {
   const Call &call = plan.call;
-  return ranks->hosts().areSeveral() && !call.info->enters && call.isProved && !call.publishes && !call.hasPackets &&
-         (ranks->links()->areApart() || isStaged(plan.buffers.staging) || !call.isShared());
+  return peers.hosts().areSeveral() && !call.info->enters && call.isProved && !call.publishes && !call.hasPackets &&
+         (peers.links()->areApart() || isStaged(plan.buffers.staging) || !call.isShared());
 }
 
 /// Whether this is the call that `steady` was made for. Its program was selected then, wherever the buffers are now.
@@ -79,7 +78,7 @@ Status CommunicatorState::reload(Plan &plan, const PluginState &plugin, const Ca
   plan.call = *planned;
   plan.request.setLoad(plugin.load);
   plan.content = plugin.content; // the next comparison reads no manifest
-  makeLanes(plan, *ranks, tiles.get());
+  lanes.makeLanes(plan);
   return {};
 }
 

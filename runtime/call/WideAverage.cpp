@@ -108,8 +108,7 @@ Status CommunicatorState::runWide(const PluginState &plugin, const CallArguments
   if (isEmpty || !planned->isWidened()) // the peers hear of a call that cannot be planned, too
     return runAsGiven(plugin, arguments);
   size_t outputBegin = (planned->inputBytes + cacheLineBytes - 1) / cacheLineBytes * cacheLineBytes;
-  Result<std::byte *> reserved =
-      guarded([&] { return wideBuffers.reserve(*segments, holding, outputBegin + planned->outputBytes); });
+  Result<std::byte *> reserved = guarded([&] { return held.reserveWide(outputBegin + planned->outputBytes); });
   if (!reserved.isOk() && !ranks->hosts().areSeveral())
     return agree(plugin, arguments, reserved.status()).status();
   if (!reserved.isOk()) { // the peers may be in the call already
@@ -123,11 +122,12 @@ Status CommunicatorState::runWide(const PluginState &plugin, const CallArguments
   wide.input = planned->inputBytes ? wideInput : nullptr;
   wide.output = planned->outputBytes ? wideOutput : nullptr;
   const int numLanes = ranks->settings().lanes;
-  convert(lanes, {arguments.type, planned->input, *reserved, planned->inputBytes / sizeof(float), numLanes, true});
+  convert(lanes.pool(),
+          {arguments.type, planned->input, *reserved, planned->inputBytes / sizeof(float), numLanes, true});
   Status status = runAsGiven(plugin, wide);
   if (status.isOk())
-    convert(lanes, {arguments.type, *reserved + outputBegin, planned->output, planned->outputBytes / sizeof(float),
-                    numLanes, false});
+    convert(lanes.pool(), {arguments.type, *reserved + outputBegin, planned->output,
+                           planned->outputBytes / sizeof(float), numLanes, false});
   return status;
 }
 

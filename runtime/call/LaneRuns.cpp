@@ -1,11 +1,11 @@
-// Invocation: the lanes of a call: makes them, lets them publish, and runs the generated code, piece by piece.
-#include "call/CommunicatorState.h"
-#include "call/Lane.h"
-#include "call/Plan.h"
+// The lanes of a call: makes them, lets them publish, and runs the generated code.
+#include "call/LaneRuns.h"
 
 #include "base/Error.h"
+#include "peers/Peers.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace kolo::runtime {
@@ -91,23 +91,24 @@ static void startPiece(Plan &plan, int64_t piece) {
   }
 }
 
-/// Lets every lane publish its share: a small input on this thread, a large one on the lanes' threads.
-void CommunicatorState::publish(Plan &plan, int64_t piece) {
+void LaneRuns::TileDeleter::operator()(std::byte *memory) const { std::free(memory); }
+
+Status LaneRuns::start(const WaitPolicy &policy) {
+  const int numLanes = peers.settings().lanes;
+  tiles.reset(static_cast<std::byte *>(std::aligned_alloc(4096, tileBytes * static_cast<size_t>(numLanes))));
+  if (!tiles)
+    return error(StatusCode::OutOfMemory, "no memory for {} tiles", numLanes);
+  lanes.start(numLanes, policy);
+  return {};
+}
+
+void LaneRuns::publish(Plan &plan, int64_t piece, const std::vector<void *> &memory) {
   const Buffers &buffers = plan.buffers;
   if (buffers.pieces.number > 1)
     startPiece(plan, piece);
-  const std::vector<void *> *now = &plan.peers.published[exchange.nextTurn()];
-  size_t slot = 0;
-  if (buffers.publishesMuch)
-    slot = exchange.nextSlot() % plan.peers.numPublishedSlots;
-  if (slot != 0) {
-    std::transform(now->begin(), now->end(), plan.peers.publishedNow.begin(),
-                   [&](void *first) { return static_cast<std::byte *>(first) + slot * buffers.publishedSlotBytes; });
-    now = &plan.peers.publishedNow;
-  }
   for (Lane &lane : plan.lanes) {
-    lane.invocation.local[KOLO_PUBLISHED] = (*now)[static_cast<size_t>(ranks->rank())];
-    lane.invocation.peers[KOLO_PUBLISHED] = now->data();
+    lane.invocation.local[KOLO_PUBLISHED] = memory[static_cast<size_t>(peers.rank())];
+    lane.invocation.peers[KOLO_PUBLISHED] = memory.data();
     // The input is copied aside later, because slower peers may still access the runtime's memory.
     if (buffers.isInputAside && piece == 0)
       lane.invocation.local[KOLO_INPUT] = plan.call.input;
@@ -124,7 +125,7 @@ void CommunicatorState::publish(Plan &plan, int64_t piece) {
     lane.invocation.nonTemporal = buffers.exceedCaches ? KOLO_TO_OUTPUT : 0;
 }
 
-void CommunicatorState::publishLanes(Plan &plan) {
+void LaneRuns::publishLanes(Plan &plan) {
   if (plan.buffers.publishesMuch && plan.lanes.size() > 1)
     lanes.run(publishLane, &plan);
   else
@@ -133,26 +134,26 @@ void CommunicatorState::publishLanes(Plan &plan) {
 }
 
 /// Gives a run its sequence number, from 1, and its turn of the packet buffer.
-void CommunicatorState::startPackets(Plan &plan) {
+void LaneRuns::startPackets(Plan &plan) {
   constexpr uint64_t numSequences = (uint64_t(1) << 32) - 1;
   uint64_t run = numPacketRuns++;
   std::vector<void *> &memory = plan.peers.packets[run % 2];
   for (Lane &lane : plan.lanes) {
     lane.invocation.sequence = static_cast<int64_t>(1 + run % numSequences);
-    lane.invocation.local[KOLO_PACKETS] = memory[static_cast<size_t>(ranks->rank())];
+    lane.invocation.local[KOLO_PACKETS] = memory[static_cast<size_t>(peers.rank())];
     lane.invocation.peers[KOLO_PACKETS] = memory.data();
   }
 }
 
 /// Runs the generated code and copies what it staged to the caller. Peers have read the runtime's memory that it stores
 /// to, so both together are measured: which stores are the faster ones.
-void CommunicatorState::runPiece(Plan &plan, int64_t piece) {
+void LaneRuns::runLanes(Plan &plan, int64_t piece) {
   auto runAll = [&] {
     if (plan.lanes.size() == 1)
       runLane(&plan, 0);
     else
       lanes.run(runLane, &plan);
-    if (!ranks->isAborted())
+    if (!peers.isAborted())
       plan.buffers.copyOut(plan.call, piece);
   };
   const Buffers &buffers = plan.buffers;
@@ -168,40 +169,24 @@ void CommunicatorState::runPiece(Plan &plan, int64_t piece) {
   });
 }
 
-Status CommunicatorState::runLanes(Plan &plan) {
-  std::atomic<uint32_t> &isRunning = ranks->block(ranks->rank()).isRunning;
-  // This rank writes isRunning and then reads the abort state. A rank that aborts writes that state and then reads
-  // isRunning. So this rank sees the abort, or the other rank sees that this one runs.
-  isRunning.store(1, std::memory_order_seq_cst);
-  for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
-    plan.buffers.copyIn(plan.call, piece, plan.inputStores);
-    if (plan.call.info->enters && (piece > 0 || plan.buffers.mustMeetAfterCopy(plan.call)))
-      if (Status status = meetAgain(plan, piece); !status.isOk())
-        break;
-    if (plan.buffers.pieces.number > 1 || plan.buffers.isInputAside)
-      startPiece(plan, piece);
-    if (plan.call.hasPackets)
-      startPackets(plan);
-    for (Lane &lane : plan.lanes)
-      lane.invocation.call = static_cast<int64_t>(numInvocations);
-    ++numInvocations;
-    runPiece(plan, piece);
-  }
-  isRunning.store(0, std::memory_order_release);
+void LaneRuns::run(Plan &plan, int64_t piece) {
+  if (plan.buffers.pieces.number > 1 || plan.buffers.isInputAside)
+    startPiece(plan, piece);
+  if (plan.call.hasPackets)
+    startPackets(plan);
+  for (Lane &lane : plan.lanes)
+    lane.invocation.call = static_cast<int64_t>(numInvocations);
+  ++numInvocations;
+  runLanes(plan, piece);
+}
+
+void LaneRuns::count(Plan &plan) {
   for (Lane &lane : plan.lanes) {
     if (!lane.invocation.traffic)
       break; // nobody counts
     moved.sentBytes += std::exchange(lane.traffic[KOLO_SENT], 0);
     moved.fetchedBytes += std::exchange(lane.traffic[KOLO_FETCHED], 0);
   }
-  return ranks->isAborted() ? endFailedCall() : Status();
-}
-
-/// Returns the cause when peers access no memory of this rank any more.
-Status CommunicatorState::endFailedCall() {
-  plans.endRemoteAccess(UINT64_MAX); // of all
-  ranks->waitUntilQuiet();
-  return ranks->abortCause();
 }
 
 } // namespace kolo::runtime
