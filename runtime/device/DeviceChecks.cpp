@@ -1,57 +1,29 @@
-// The checks of a call that a process makes by itself.
-#include "device/DeviceState.h"
+#include "device/DeviceChecks.h"
 
 #include "base/Error.h"
 
 #include <algorithm>
 
 namespace kolo::runtime {
+namespace {
 
-Status DeviceState::check(DevicePlan &plan) const {
-  for (size_t local = 0; local < locals.size(); ++local) {
-    Status status = checkRank(plan, local);
-    if (!status.isOk()) // with a meeting, the peers add the rank
-      return meeting
-                 ? status
-                 : rankError(status.code(), locals[local].rank, "rank {}: {}", locals[local].rank, status.message());
-  }
-  const Call &call = plan.calls.front();
-  Result<const KoloDevicePlugin *> table = deviceTable(*plan.plugin);
-  if (!table.isOk())
-    return table.status();
-  if (call.info->reduces)
-    if (Status status = checkReduction(**table, plan.request.arguments().type, plan.request.arguments().reduction);
-        !status.isOk())
-      return error(status.code(), "{}: {}", plan.plugin->path, status.message());
-  for (size_t device = 0; device < devices.size(); ++device) {
-    Result<std::shared_ptr<const LoadedImage>> image = loadImage(devices[device], plan.plugin);
-    if (!image.isOk())
-      return image.status();
-    plan.images.push_back(std::move(image).value());
-    if (Status status = call.info->usesLL128 ? checkLL128(plan, device) : Status(); !status.isOk())
-      return status;
-    if (Status status = checkResidency(plan, device); !status.isOk())
-      return status;
-  }
-  if (Status status = placeBuffers(plan); !status.isOk())
-    return status;
-  for (int64_t count : {plan.pieces.count, plan.rest.count})
-    if (call.scratchBytesFor(count) < 0 || (call.hasPackets && call.packetBytesFor(count) < 0))
-      return error(StatusCode::BadPlugin, "{}: program '{}' asks for a negative number of bytes for {} elements",
-                   plan.plugin->path, call.info->name, count);
-  return checkBuffers(plan);
+/// A refusal of a local rank. With a meeting, the peers add the rank.
+Status ofRank(const DeviceRanks &ranks, size_t local, const Status &status) {
+  const int rank = ranks.locals[local].rank;
+  return ranks.meeting ? status : rankError(status.code(), rank, "rank {}: {}", rank, status.message());
 }
 
-Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
-  const LocalRank &rank = locals[local];
+/// Plans the call of one local rank.
+Status planRank(DevicePlan &plan, size_t local, const DeviceRanks &ranks, const DevicePlaces &places) {
+  const LocalRank &rank = ranks.locals[local];
   CallArguments arguments = plan.request.arguments();
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
   const RankBuffers buffers = {arguments.input, arguments.output};
   const MemoryKind memory =
-      arguments.collective ? memoryFor(*arguments.collective, {&buffers, 1}) : MemoryKind::Windows;
+      arguments.collective ? places.memoryFor(*arguments.collective, {&buffers, 1}) : MemoryKind::Windows;
   // The table is empty, so that planCall itself takes all buffers for windows.
-  Planner planner{rank.rank, numRanks, memory};
+  Planner planner{rank.rank, ranks.size, memory};
   planner.widensAverages = false;
   Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), planner);
   if (!call.isOk())
@@ -59,87 +31,18 @@ Status DeviceState::checkRank(DevicePlan &plan, size_t local) const {
   if (call->info->enters)
     return error(StatusCode::BadPlugin, "program '{}' was compiled for the host alone, where ranks enter together",
                  call->info->name);
-  call->numLanes = options.lanes;
+  call->numLanes = ranks.options.lanes;
   plan.key.call = call->key;
   plan.calls.push_back(*call);
   return {};
 }
 
-Status DeviceState::checkBuffers(const DevicePlan &plan) const {
-  for (size_t local = 0; local < locals.size(); ++local) {
-    const Call &call = plan.calls[local];
-    auto accessTo = [&](bool isShared) { return isShared && !plan.isStaged ? Access::ByPeers : Access::ByOwnRank; };
-    Status status = checkBuffer(locals[local], call.input, call.inputBytes, "input", accessTo(call.info->sharesInput));
-    if (status.isOk())
-      status = checkBuffer(locals[local], call.output, call.outputBytes, "output", accessTo(call.info->sharesOutput));
-    if (!status.isOk())
-      return meeting
-                 ? status
-                 : rankError(status.code(), locals[local].rank, "rank {}: {}", locals[local].rank, status.message());
-  }
-  return {};
-}
-
-Status DeviceState::checkBuffer(const LocalRank &local, const void *memory, size_t sizeBytes, const char *name,
-                                Access access) const {
-  if (sizeBytes == 0)
-    return {};
-  const OpenDevice &device = *devices[local.device];
-  KoloDriverRange range = {};
-  int32_t code = device.driver().locate(device.ordinal(), memory, &range);
-  if (code == KOLO_DRIVER_ELSEWHERE && access == Access::ByOwnRank)
-    return {};
-  if (code == KOLO_DRIVER_BAD_ARGUMENT || code == KOLO_DRIVER_ELSEWHERE)
-    return error(StatusCode::InvalidArgument, "{} {} is not memory of device {}: {}", name, memory, device.ordinal(),
-                 device.driver().lastError());
-  if (Status status = device.status(code, fmt::format("looking {} up", name)); !status.isOk())
-    return status;
-  const size_t leftInOwn = device.leftInOwn(memory); // of which the driver may have more than was asked for
-  if (access != Access::ByOwnRank && !device.driver().acceptsForeignMemory && leftInOwn == 0)
-    return error(
-        StatusCode::InvalidArgument,
-        "{} {} was not allocated by DeviceCommunicator::allocate: peers may not see stores to other memory while a "
-        "kernel runs",
-        name, memory);
-  if (access == Access::ByPeers)
-    if (Status status = checkPeerAccess(device, memory, name); !status.isOk())
-      return status;
-  auto offset =
-      static_cast<uint64_t>(static_cast<const std::byte *>(memory) - static_cast<const std::byte *>(range.base));
-  if (uint64_t left = leftInOwn ? leftInOwn : range.sizeBytes - offset; sizeBytes > left)
-    return error(StatusCode::InvalidArgument, "{} has {} bytes, and only {} are left in its memory", name, sizeBytes,
-                 left);
-  return {};
-}
-
-/// Devices of this process use the address itself; for others the memory is mapped anew.
-Status DeviceState::checkPeerAccess(const OpenDevice &device, const void *memory, const char *name) const {
-  std::vector<int> others = peerDevices;
-  if (!meeting)
-    for (const std::shared_ptr<OpenDevice> &other : devices)
-      others.push_back(other->ordinal());
-  for (int other : others) {
-    int32_t isOpen = 1;
-    if (other != device.ordinal())
-      if (Status status =
-              device.status(device.driver().isOpenTo(device.ordinal(), memory, other, &isOpen), "looking access up");
-          !status.isOk())
-        return status;
-    if (!isOpen)
-      return error(StatusCode::InvalidArgument,
-                   "{} {} is memory of device {}, and device {} may not access it: memory of a pool, or of the virtual "
-                   "memory interface, is open to the devices that its owner names",
-                   name, memory, device.ordinal(), other);
-  }
-  return {};
-}
-
 /// An LL128 line must arrive as a whole at every rank.
-Status DeviceState::checkLL128(const DevicePlan &plan, size_t device) const {
-  const OpenDevice &on = *devices[device];
-  for (size_t rank = 0; rank < deviceOfRank.size(); ++rank) {
+Status checkLL128(const DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
+  const OpenDevice &on = *ranks.devices[device];
+  for (size_t rank = 0; rank < ranks.deviceOfRank.size(); ++rank) {
     int32_t keepsLines = 0;
-    int32_t code = on.driver().keepsLines(on.ordinal(), deviceOfRank[rank].data(), &keepsLines);
+    int32_t code = on.driver().keepsLines(on.ordinal(), ranks.deviceOfRank[rank].data(), &keepsLines);
     if (Status status = on.status(code, fmt::format("looking for the device of rank {}", rank)); !status.isOk())
       return status;
     if (!keepsLines)
@@ -153,23 +56,131 @@ Status DeviceState::checkLL128(const DevicePlan &plan, size_t device) const {
 }
 
 /// All blocks of all ranks on a device wait for each other, so the device must hold all of them at once.
-Status DeviceState::checkResidency(const DevicePlan &plan, size_t device) const {
-  const OpenDevice &on = *devices[device];
+Status checkResidency(const DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
+  const OpenDevice &on = *ranks.devices[device];
   const Call &call = plan.calls.front();
   const KoloDriverKernel &kernel = plan.images[device]->kernels[static_cast<size_t>(call.key.program)];
-  if (options.threads > kernel.maxThreads)
+  if (ranks.options.threads > kernel.maxThreads)
     return error(StatusCode::InvalidArgument, "blocks of program '{}' have at most {} threads on device {}, not {}",
-                 call.info->name, kernel.maxThreads, on.ordinal(), options.threads);
+                 call.info->name, kernel.maxThreads, on.ordinal(), ranks.options.threads);
   int64_t capacity = 0;
-  int32_t code = on.driver().countResident(on.ordinal(), &kernel, static_cast<uint32_t>(options.threads), &capacity);
+  int32_t code =
+      on.driver().countResident(on.ordinal(), &kernel, static_cast<uint32_t>(ranks.options.threads), &capacity);
   if (Status status = on.status(code, "counting resident blocks"); !status.isOk())
     return status;
-  int64_t numBlocks = int64_t(ranksOnDevice[device]) * options.lanes;
+  int64_t numBlocks = int64_t(ranks.ranksOnDevice[device]) * ranks.options.lanes;
   if (numBlocks > capacity)
     return error(
         StatusCode::InvalidArgument,
         "{} ranks of {} lanes are {} blocks of {} threads on device {}, which holds {} of program '{}' at once",
-        ranksOnDevice[device], options.lanes, numBlocks, options.threads, on.ordinal(), capacity, call.info->name);
+        ranks.ranksOnDevice[device], ranks.options.lanes, numBlocks, ranks.options.threads, on.ordinal(), capacity,
+        call.info->name);
+  return {};
+}
+
+/// Loads the code for a device, and checks that the device can run it.
+Status checkDevice(DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
+  Result<std::shared_ptr<const LoadedImage>> image = loadImage(ranks.devices[device], plan.plugin);
+  if (!image.isOk())
+    return image.status();
+  plan.images.push_back(std::move(image).value());
+  if (plan.calls.front().info->usesLL128)
+    if (Status status = checkLL128(plan, ranks, device); !status.isOk())
+      return status;
+  return checkResidency(plan, ranks, device);
+}
+
+/// Devices of this process use the address itself; for others the memory is mapped anew.
+Status checkPeerAccess(const DeviceRanks &ranks, const OpenDevice &device, const NamedMemory &memory) {
+  std::vector<int> others = ranks.peerDevices;
+  if (!ranks.meeting)
+    for (const std::shared_ptr<OpenDevice> &other : ranks.devices)
+      others.push_back(other->ordinal());
+  for (int other : others) {
+    int32_t isOpen = 1;
+    if (other != device.ordinal())
+      if (Status status = device.status(device.driver().isOpenTo(device.ordinal(), memory.address, other, &isOpen),
+                                        "looking access up");
+          !status.isOk())
+        return status;
+    if (!isOpen)
+      return error(StatusCode::InvalidArgument,
+                   "{} {} is memory of device {}, and device {} may not access it: memory of a pool, or of the virtual "
+                   "memory interface, is open to the devices that its owner names",
+                   memory.name, memory.address, device.ordinal(), other);
+  }
+  return {};
+}
+
+Status checkBuffers(const DevicePlan &plan, const DeviceRanks &ranks) {
+  for (size_t local = 0; local < ranks.locals.size(); ++local) {
+    const Call &call = plan.calls[local];
+    auto accessTo = [&](bool isShared) {
+      return isShared && !plan.isStaged ? DeviceAccess::ByPeers : DeviceAccess::ByOwnRank;
+    };
+    Status status = checkBuffer(ranks, local, {"input", call.input, call.inputBytes}, accessTo(call.info->sharesInput));
+    if (status.isOk())
+      status = checkBuffer(ranks, local, {"output", call.output, call.outputBytes}, accessTo(call.info->sharesOutput));
+    if (!status.isOk())
+      return ofRank(ranks, local, status);
+  }
+  return {};
+}
+
+} // namespace
+
+Status checkPlan(DevicePlan &plan, const DeviceRanks &ranks, const DevicePlaces &places) {
+  for (size_t local = 0; local < ranks.locals.size(); ++local)
+    if (Status status = planRank(plan, local, ranks, places); !status.isOk())
+      return ofRank(ranks, local, status);
+  const Call &call = plan.calls.front();
+  Result<const KoloDevicePlugin *> table = deviceTable(*plan.plugin);
+  if (!table.isOk())
+    return table.status();
+  if (call.info->reduces)
+    if (Status status = checkReduction(**table, plan.request.arguments().type, plan.request.arguments().reduction);
+        !status.isOk())
+      return error(status.code(), "{}: {}", plan.plugin->path, status.message());
+  for (size_t device = 0; device < ranks.devices.size(); ++device)
+    if (Status status = checkDevice(plan, ranks, device); !status.isOk())
+      return status;
+  if (Status status = places.placeBuffers(plan); !status.isOk())
+    return status;
+  for (int64_t count : {plan.pieces.count, plan.rest.count})
+    if (call.scratchBytesFor(count) < 0 || (call.hasPackets && call.packetBytesFor(count) < 0))
+      return error(StatusCode::BadPlugin, "{}: program '{}' asks for a negative number of bytes for {} elements",
+                   plan.plugin->path, call.info->name, count);
+  return checkBuffers(plan, ranks);
+}
+
+Status checkBuffer(const DeviceRanks &ranks, size_t local, const NamedMemory &memory, DeviceAccess access) {
+  if (memory.sizeBytes == 0)
+    return {};
+  const OpenDevice &device = *ranks.devices[ranks.locals[local].device];
+  KoloDriverRange range = {};
+  int32_t code = device.driver().locate(device.ordinal(), memory.address, &range);
+  if (code == KOLO_DRIVER_ELSEWHERE && access == DeviceAccess::ByOwnRank)
+    return {};
+  if (code == KOLO_DRIVER_BAD_ARGUMENT || code == KOLO_DRIVER_ELSEWHERE)
+    return error(StatusCode::InvalidArgument, "{} {} is not memory of device {}: {}", memory.name, memory.address,
+                 device.ordinal(), device.driver().lastError());
+  if (Status status = device.status(code, fmt::format("looking {} up", memory.name)); !status.isOk())
+    return status;
+  const size_t leftInOwn = device.leftInOwn(memory.address); // of which the driver may have more than was asked for
+  if (access != DeviceAccess::ByOwnRank && !device.driver().acceptsForeignMemory && leftInOwn == 0)
+    return error(
+        StatusCode::InvalidArgument,
+        "{} {} was not allocated by DeviceCommunicator::allocate: peers may not see stores to other memory while a "
+        "kernel runs",
+        memory.name, memory.address);
+  if (access == DeviceAccess::ByPeers)
+    if (Status status = checkPeerAccess(ranks, device, memory); !status.isOk())
+      return status;
+  auto offset = static_cast<uint64_t>(static_cast<const std::byte *>(memory.address) -
+                                      static_cast<const std::byte *>(range.base));
+  if (uint64_t left = leftInOwn ? leftInOwn : range.sizeBytes - offset; memory.sizeBytes > left)
+    return error(StatusCode::InvalidArgument, "{} has {} bytes, and only {} are left in its memory", memory.name,
+                 memory.sizeBytes, left);
   return {};
 }
 

@@ -56,12 +56,12 @@ Result<DeviceCommunicator> DeviceCommunicator::create(Communicator host, int dev
   });
 }
 
-int DeviceCommunicator::size() const { return state->size(); }
-const std::vector<int> &DeviceCommunicator::ranks() const { return state->ranks(); }
+int DeviceCommunicator::size() const { return state->ranks().size; }
+const std::vector<int> &DeviceCommunicator::ranks() const { return state->ranks().numbers; }
 
 Result<DeviceBuffer> DeviceCommunicator::allocate(int rank, size_t sizeBytes, DeviceMemoryKind kind) {
   return guarded([&]() -> Result<DeviceBuffer> {
-    std::shared_ptr<OpenDevice> device = state->deviceOf(rank);
+    std::shared_ptr<OpenDevice> device = state->ranks().deviceOf(rank);
     if (!device)
       return error(StatusCode::InvalidArgument, "rank {} is not in this process", rank);
     if (sizeBytes == 0)
@@ -88,7 +88,7 @@ Status DeviceCommunicator::run(const Plugin &plugin, const CallArguments &argume
 }
 
 Status DeviceCommunicator::registerWindow(std::span<void *const> memory, size_t sizeBytes) {
-  return guarded([&] { return state->registerWindow(memory, sizeBytes); });
+  return guarded([&] { return state->registerWindow(memory, sizeBytes, {}); });
 }
 Status DeviceCommunicator::deregisterWindow(std::span<void *const> memory) {
   return guarded([&] { return state->deregisterWindow(memory); });
@@ -169,7 +169,7 @@ struct DeviceStream::State {
 Result<DeviceStream> DeviceCommunicator::createStream(int rank) {
   return guarded([&]() -> Result<DeviceStream> {
     auto made = std::make_unique<DeviceStream::State>();
-    made->device = state->deviceOf(rank);
+    made->device = state->ranks().deviceOf(rank);
     if (!made->device)
       return error(StatusCode::InvalidArgument, "rank {} is not in this process", rank);
     const OpenDevice &device = *made->device;

@@ -61,44 +61,58 @@ Status compareOptions(const DeviceMeeting &meeting) {
   return {};
 }
 
-} // namespace
-
-/// `ownRanks` are those of this process, and `ordinals` their devices.
-Status DeviceState::open(std::span<const int> ordinals, std::span<const int> ownRanks) {
-  if (Status status = settleOptions(options); !status.isOk())
-    return status;
-  rankNumbers.assign(ownRanks.begin(), ownRanks.end());
-  for (size_t index = 0; index < ordinals.size(); ++index) {
-    auto found = std::ranges::find(devices, ordinals[index], [](const auto &device) { return device->ordinal(); });
-    auto number = static_cast<size_t>(found - devices.begin());
-    if (found == devices.end()) {
-      Result<std::shared_ptr<OpenDevice>> device = OpenDevice::open(options.kind, ordinals[index]);
-      if (!device.isOk())
-        return device.status();
-      devices.push_back(std::move(device).value());
-      ranksOnDevice.push_back(0);
-      events.emplace_back();
-    }
-    LocalRank &local = locals.emplace_back();
-    local.rank = ownRanks[index];
-    local.device = number;
-    local.position = static_cast<size_t>(ranksOnDevice[number]++);
-    if (Status status = addEvent(number); !status.isOk())
-      return status;
-  }
-  Result<DeviceMemory> flag = DeviceMemory::allocate(devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));
-  if (!flag.isOk())
-    return flag.status();
-  abortFlag = std::move(flag).value();
-  return connect(devices);
+/// Ranks of one process in several threads: what waits in the stream of one must not keep the others waiting, nor the
+/// copies that a call begins with.
+Status checkQueues(const DeviceRanks &ranks) {
+  const OpenDevice &own = *ranks.devices.front();
+  if (ranks.ranksHere == 1 || ranks.ranksHere < own.description().numQueues)
+    return {};
+  return error(StatusCode::InvalidArgument,
+               "{} ranks of this process on device {} need {} hardware queues, and it has {}: set {}", ranks.ranksHere,
+               own.ordinal(), ranks.ranksHere + 1, own.description().numQueues, ranks.queuesVariable());
 }
 
-Status DeviceState::addEvent(size_t device) {
-  Result<DeviceEvent> made = DeviceEvent::create(devices[device]);
-  if (!made.isOk())
-    return made.status();
-  events[device].push_back(std::make_shared<const DeviceEvent>(std::move(made).value()));
+} // namespace
+
+Status openDevices(DeviceRanks &ranks, std::span<const int> ordinals, std::span<const int> ownRanks) {
+  if (Status status = settleOptions(ranks.options); !status.isOk())
+    return status;
+  ranks.numbers.assign(ownRanks.begin(), ownRanks.end());
+  for (size_t index = 0; index < ordinals.size(); ++index) {
+    auto found =
+        std::ranges::find(ranks.devices, ordinals[index], [](const auto &device) { return device->ordinal(); });
+    auto number = static_cast<size_t>(found - ranks.devices.begin());
+    if (found == ranks.devices.end()) {
+      Result<std::shared_ptr<OpenDevice>> device = OpenDevice::open(ranks.options.kind, ordinals[index]);
+      if (!device.isOk())
+        return device.status();
+      ranks.devices.push_back(std::move(device).value());
+      ranks.ranksOnDevice.push_back(0);
+    }
+    ranks.locals.push_back({ownRanks[index], number, static_cast<size_t>(ranks.ranksOnDevice[number]++)});
+  }
   return {};
+}
+
+const char *DeviceRanks::queuesVariable() const {
+  return options.kind == DeviceKind::Cuda ? "CUDA_DEVICE_MAX_CONNECTIONS" : "GPU_MAX_HW_QUEUES";
+}
+
+std::shared_ptr<OpenDevice> DeviceRanks::deviceOf(int rank) const {
+  for (const LocalRank &local : locals)
+    if (local.rank == rank)
+      return devices[local.device];
+  return nullptr;
+}
+
+Status DeviceState::open(std::span<const int> ordinals, std::span<const int> ownRanks) {
+  if (Status status = openDevices(all, ordinals, ownRanks); !status.isOk())
+    return status;
+  if (Status status = launches.open(); !status.isOk())
+    return status;
+  if (Status status = watch.open(); !status.isOk())
+    return status;
+  return connect(all.devices);
 }
 
 Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const int> ordinals,
@@ -111,8 +125,8 @@ Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const in
   std::iota(numbers.begin(), numbers.end(), 0);
   if (Status status = state->open(ordinals, numbers); !status.isOk())
     return status;
-  for (const LocalRank &local : state->locals)
-    state->deviceOfRank.push_back(std::to_array(state->devices[local.device]->description().uuid));
+  for (const LocalRank &local : state->all.locals)
+    state->all.deviceOfRank.push_back(std::to_array(state->all.devices[local.device]->description().uuid));
   return state;
 }
 
@@ -122,7 +136,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
     return meeting.status();
   std::unique_ptr<DeviceState> state(new DeviceState(options, meeting->size()));
   const int rank = meeting->rank();
-  state->meeting.emplace(std::move(meeting).value());
+  state->all.meeting.emplace(std::move(meeting).value());
   Status own = state->open({&device, 1}, {&rank, 1});
   DeviceDescriptors descriptors;
   if (own.isOk()) {
@@ -131,9 +145,9 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
     if (made.isOk())
       descriptors = std::move(made).value();
   }
-  DeviceRecord &record = state->meeting->next();
+  DeviceRecord &record = state->all.meeting->next();
   if (own.isOk()) {
-    const OpenDevice &opened = *state->devices.front();
+    const OpenDevice &opened = *state->all.devices.front();
     record.pid = getpid();
     record.device = device;
     record.lanes = options.lanes;
@@ -143,96 +157,40 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
     record.descriptors = descriptors.name();
     std::copy_n(opened.description().uuid, sizeof(record.uuid), record.uuid);
   }
-  if (Status status = state->exchange(record, own); !status.isOk())
+  if (Status status = state->watch.exchange(record, own); !status.isOk())
     return status;
-  if (Status status = state->agreeOnOptions(std::move(descriptors)); !status.isOk())
+  if (Status status = state->connectPeers(std::move(descriptors)); !status.isOk())
     return status;
-  if (Status status = state->makeStaging(); !status.isOk())
+  if (Status status = state->resources.makeStaging(); !status.isOk())
     return status;
   return state;
 }
 
-Status DeviceState::agreeOnOptions(DeviceDescriptors descriptors) {
-  if (Status status = compareOptions(*meeting); !status.isOk())
+Status DeviceState::connectPeers(DeviceDescriptors descriptors) {
+  if (Status status = compareOptions(*all.meeting); !status.isOk())
     return status;
-  const OpenDevice &own = *devices.front();
+  const OpenDevice &own = *all.devices.front();
   std::vector<DevicePeers::Peer> byRank;
   Status connected;
-  ranksOnDevice.front() = 0;
-  for (int peer = 0; peer < numRanks; ++peer) {
-    const DeviceRecord &record = meeting->heard(peer);
+  all.ranksOnDevice.front() = 0;
+  for (int peer = 0; peer < all.size; ++peer) {
+    const DeviceRecord &record = all.meeting->heard(peer);
     bool isHere = record.pid == getpid();
     bool isOnDevice = std::equal(record.uuid, record.uuid + sizeof(record.uuid), own.description().uuid);
     byRank.push_back({isHere ? -1 : record.pid, record.descriptors});
-    deviceOfRank.push_back(std::to_array(record.uuid));
-    ranksOnDevice.front() += isOnDevice;
-    ranksHere += isOnDevice && isHere;
+    all.deviceOfRank.push_back(std::to_array(record.uuid));
+    all.ranksOnDevice.front() += isOnDevice;
+    all.ranksHere += isOnDevice && isHere;
     if (isHere && record.device != own.ordinal() && connected.isOk()) {
       connected = own.status(own.driver().enablePeer(own.ordinal(), record.device),
                              fmt::format("reaching device {}", record.device));
-      peerDevices.push_back(record.device);
+      all.peerDevices.push_back(record.device);
     }
   }
-  peers.emplace(devices.front(), meeting->rank(), std::move(descriptors), std::move(byRank));
+  windows.setPeers(DevicePeers(all.devices.front(), all.meeting->rank(), std::move(descriptors), std::move(byRank)));
   if (connected.isOk())
-    connected = checkQueues();
-  return exchange(meeting->next(), connected);
-}
-
-/// Ranks of one process in several threads: what waits in the stream of one must not keep the others waiting, nor the
-/// copies that a call begins with.
-Status DeviceState::checkQueues() const {
-  const OpenDevice &own = *devices.front();
-  if (ranksHere == 1 || ranksHere < own.description().numQueues)
-    return {};
-  return error(StatusCode::InvalidArgument,
-               "{} ranks of this process on device {} need {} hardware queues, and it has {}: set {}", ranksHere,
-               own.ordinal(), ranksHere + 1, own.description().numQueues, queuesVariable());
-}
-
-/// By which the driver gives a device more hardware queues.
-const char *DeviceState::queuesVariable() const {
-  return options.kind == DeviceKind::Cuda ? "CUDA_DEVICE_MAX_CONNECTIONS" : "GPU_MAX_HW_QUEUES";
-}
-
-/// The first internal window: half of it stages the input and the output of a piece, for two turns.
-Status DeviceState::makeStaging() {
-  if (Status status = growHeap(options.internalBytes); !status.isOk())
-    return status;
-  const size_t part = options.internalBytes / 8;
-  const size_t sizes[] = {part, part, part, part};
-  std::vector<HeapBlock> blocks = heap.take(sizes).value();
-  std::copy_n(blocks.begin(), 2, stagedInput);
-  std::copy_n(blocks.begin() + 2, 2, stagedOutput);
-  return {};
-}
-
-/// When a call first has pieces. Without a queue for each of its streams, a rank would keep its own copies waiting, or
-/// other ranks: pieces follow each other in the caller's stream then.
-Status DeviceState::openSideStreams() {
-  const std::shared_ptr<OpenDevice> &device = devices.front();
-  constexpr int perRank = 3, forCopies = 1;
-  if (side.in || ranksHere * perRank + forCopies > device->description().numQueues)
-    return {};
-  for (DeviceEvent *event : {&side.begun, &side.copiedIn[0], &side.copiedIn[1], &side.ran[0], &side.ran[1],
-                             &side.copiedOut[0], &side.copiedOut[1]}) {
-    Result<DeviceEvent> made = DeviceEvent::create(device);
-    if (!made.isOk())
-      return made.status();
-    *event = std::move(made).value();
-  }
-  for (void **stream : {&side.out, &side.in})
-    if (Status status = device->status(device->driver().createStream(device->ordinal(), stream), "making a stream");
-        !status.isOk())
-      return status;
-  return {};
-}
-
-std::shared_ptr<OpenDevice> DeviceState::deviceOf(int rank) const {
-  for (const LocalRank &local : locals)
-    if (local.rank == rank)
-      return devices[local.device];
-  return nullptr;
+    connected = checkQueues(all);
+  return watch.exchange(all.meeting->next(), connected);
 }
 
 } // namespace kolo::runtime

@@ -72,9 +72,10 @@ struct TableWriter {
 } // namespace
 
 Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const DeviceShape &shape,
-                                                std::span<const LocalRank> locals,
-                                                std::span<const std::shared_ptr<OpenDevice>> devices,
-                                                const TableAddresses &addresses, std::shared_ptr<DeviceTable> spare) {
+                                                const DeviceRanks &ranks, const TableAddresses &addresses,
+                                                std::shared_ptr<DeviceTable> spare) {
+  const std::vector<LocalRank> &locals = ranks.locals;
+  const std::vector<std::shared_ptr<OpenDevice>> &devices = ranks.devices;
   auto tables = spare ? std::move(spare) : std::make_shared<DeviceTable>();
   for (size_t device = 0; device < devices.size(); ++device) {
     auto isHere = [&](const LocalRank &local) { return local.device == device; };

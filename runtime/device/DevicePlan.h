@@ -5,7 +5,7 @@
 #include "call/CallIdentity.h"
 #include "device/DeviceHeap.h"
 #include "device/DeviceImages.h"
-#include "device/OpenDevice.h"
+#include "device/DeviceRanks.h"
 #include "kolo/runtime/DeviceAbi.h"
 
 #include <array>
@@ -16,16 +16,6 @@
 #include <vector>
 
 namespace kolo::runtime {
-
-/// One of the ranks of this object's process.
-struct LocalRank {
-  int rank = 0;
-  size_t device = 0;                           // index among the devices of this communicator
-  size_t position = 0;                         // among the ranks that are on this device
-  std::shared_ptr<const DeviceEvent> launched; // recorded after its last launch outside of graphs, for all its ranks
-  void *stream = nullptr;                      // of that launch
-  bool hasLaunched = false;
-};
 
 /// What the calls of one program have in common: the counters of KoloDeviceInvocation, which start at zero, and the
 /// failure records. Never freed before the communicator.
@@ -105,6 +95,13 @@ struct DevicePlan {
   const Pieces &piecesOf(int64_t index) const {
     return (index + 1) * pieces.count <= calls.front().key.count ? pieces : rest;
   }
+  /// A graph has recorded a launch.
+  void noteCapture() {
+    isCaptured = true;
+    for (Pieces *each : {&pieces, &rest})
+      if (each->shape)
+        each->shape->isCaptured = true;
+  }
 };
 
 /// What a table holds apart from the plan, by rank: addresses as mapped here.
@@ -120,8 +117,7 @@ struct TableAddresses {
 /// Writes a table to the devices, over `spare` where that is not null. Blocking, but waits for no launch. OutOfMemory,
 /// DeviceError.
 Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const DeviceShape &shape,
-                                                std::span<const LocalRank> locals,
-                                                std::span<const std::shared_ptr<OpenDevice>> devices,
-                                                const TableAddresses &addresses, std::shared_ptr<DeviceTable> spare);
+                                                const DeviceRanks &ranks, const TableAddresses &addresses,
+                                                std::shared_ptr<DeviceTable> spare);
 
 } // namespace kolo::runtime

@@ -96,7 +96,6 @@ WIDER = {
     "compiler/import/PlanReader": (39, 14),
     "compiler/model/Tracer": (28, 17),
     "dsl/Recording": (3, 17),
-    "runtime/device/DeviceState": (88, 31),
     "runtime/include/kolo/runtime/ProgramInfo": (3, 19),
     "runtime/network/fabric/FabricTransport": (65, 21),
     "runtime/network/fabric/Nic": (28, 19),

@@ -1,0 +1,48 @@
+// DeviceRanks: the ranks of a communicator of devices, those of this process with their devices, and where all meet.
+#pragma once
+
+#include "device/DeviceMeeting.h"
+#include "device/OpenDevice.h"
+#include "kolo/runtime/Device.h"
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace kolo::runtime {
+
+using DeviceId = std::array<uint8_t, 16>; // a KoloDriverDevice's uuid
+
+/// One of the ranks of this object's process.
+struct LocalRank {
+  int rank = 0;
+  size_t device = 0;   // index among the devices of this communicator
+  size_t position = 0; // among the ranks that are on this device
+};
+
+/// Complete after joining; then only the meeting changes.
+struct DeviceRanks {
+  /// The device of a rank of this process; null for any other.
+  std::shared_ptr<OpenDevice> deviceOf(int rank) const;
+  /// By which the driver gives a device more hardware queues.
+  const char *queuesVariable() const;
+
+  DeviceOptions options;
+  int size = 0;             // of all processes
+  std::vector<int> numbers; // of `locals`
+  std::vector<LocalRank> locals;
+  std::vector<std::shared_ptr<OpenDevice>> devices;
+  std::vector<DeviceId> deviceOfRank; // of all ranks
+  std::vector<int> ranksOnDevice;     // by device: ranks of all processes
+  int ranksHere = 0;                  // with a meeting: of this process, on the device of this rank
+  std::vector<int> peerDevices;       // likewise: other devices of this process, whose ranks use addresses of this one
+  std::optional<DeviceMeeting> meeting; // if not all ranks are here
+};
+
+/// Opens the devices of this process: `ownRanks` are its ranks, and `ordinals` their devices. Replaces options by
+/// environment variables. InvalidArgument, DeviceError, OutOfMemory.
+Status openDevices(DeviceRanks &ranks, std::span<const int> ordinals, std::span<const int> ownRanks);
+
+} // namespace kolo::runtime
