@@ -2,56 +2,40 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <string>
 
 namespace kolo::device {
 
-CudaApi cuda;
-
-int32_t check(CUresult result, const char *what) {
-  if (result == CUDA_SUCCESS)
-    return KOLO_DRIVER_OK;
+const char *Cuda::textOf(CUresult result) {
   const char *text = nullptr;
-  if (!cuda.cuGetErrorString || cuda.cuGetErrorString(result, &text) != CUDA_SUCCESS || !text)
-    text = "unknown error";
-  switch (result) {
-  case CUDA_ERROR_OUT_OF_MEMORY:
-    return fail(KOLO_DRIVER_OUT_OF_MEMORY, what, text);
-  case CUDA_ERROR_NOT_READY:
-    return KOLO_DRIVER_NOT_READY;
-  case CUDA_ERROR_INVALID_IMAGE:
-  case CUDA_ERROR_INVALID_PTX:
-  case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-  case CUDA_ERROR_NO_BINARY_FOR_GPU:
-  case CUDA_ERROR_INVALID_SOURCE:
-  case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
-    return fail(KOLO_DRIVER_BAD_IMAGE, what, text);
-  default:
-    return fail(KOLO_DRIVER_FAILED, what, text);
-  }
+  bool isKnown = api.cuGetErrorString && api.cuGetErrorString(result, &text) == CUDA_SUCCESS && text;
+  return isKnown ? text : "unknown error";
+}
+
+bool Cuda::isBadImage(CUresult result) {
+  constexpr CUresult ofImages[] = {CUDA_ERROR_INVALID_IMAGE,           CUDA_ERROR_INVALID_PTX,
+                                   CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_NO_BINARY_FOR_GPU,
+                                   CUDA_ERROR_INVALID_SOURCE,          CUDA_ERROR_JIT_COMPILER_NOT_FOUND};
+  return std::ranges::find(ofImages, result) != std::end(ofImages);
+}
+
+const char *Cuda::findFunctions(void *library) {
+#define KOLO_FIND(function, symbol)                                                                                    \
+  api.function = reinterpret_cast<decltype(api.function)>(dlsym(library, symbol));                                     \
+  if (!api.function)                                                                                                   \
+    return symbol;
+  KOLO_CUDA_FUNCTIONS(KOLO_FIND)
+#undef KOLO_FIND
+#define KOLO_FIND(function, symbol) api.function = reinterpret_cast<decltype(api.function)>(dlsym(library, symbol));
+  KOLO_CUDA_LATER_FUNCTIONS(KOLO_FIND)
+#undef KOLO_FIND
+  return nullptr;
 }
 
 namespace {
-
-int32_t load(const char *path) {
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
-    const char *reason = dlerror();
-    return fail(KOLO_DRIVER_FAILED, "the CUDA driver cannot be loaded", reason ? reason : path);
-  }
-#define KOLO_FIND(function, symbol)                                                                                    \
-  cuda.function = reinterpret_cast<decltype(cuda.function)>(dlsym(library, symbol));                                   \
-  if (!cuda.function)                                                                                                  \
-    return fail(KOLO_DRIVER_FAILED, path, "it has no " symbol);
-  KOLO_CUDA_FUNCTIONS(KOLO_FIND)
-#undef KOLO_FIND
-#define KOLO_FIND(function, symbol) cuda.function = reinterpret_cast<decltype(cuda.function)>(dlsym(library, symbol));
-  KOLO_CUDA_LATER_FUNCTIONS(KOLO_FIND)
-#undef KOLO_FIND
-  return check(cuda.cuInit(0), "cuInit");
-}
 
 std::string managementPath = "libnvidia-ml.so.1"; // set before there is any device
 
@@ -104,20 +88,12 @@ bool haveNvlink(const uint8_t *uuid, const uint8_t *peer) {
          status == works;
 }
 
-int32_t openCuda(const char *path, const char *management) {
-  static std::mutex mutex;
-  static bool isOpen = false;
-  std::scoped_lock lock(mutex);
-  if (isOpen)
-    return KOLO_DRIVER_OK;
-  if (management)
-    managementPath = management;
-  int32_t code = load(path ? path : "libcuda.so.1");
-  isOpen = code == KOLO_DRIVER_OK;
-  return code;
+void Cuda::setManagement(const char *path) {
+  if (path)
+    managementPath = path;
 }
 
-Current::Current(int32_t device) {
+CudaContext::CudaContext(int32_t device) {
   if (device < 0 || static_cast<size_t>(device) >= contexts.size()) {
     code = fail(KOLO_DRIVER_BAD_ARGUMENT, "device", "there is none of this number");
     return;
@@ -127,19 +103,19 @@ Current::Current(int32_t device) {
     std::scoped_lock lock(contextMutex);
     CUcontext &retained = contexts[static_cast<size_t>(device)];
     CUdevice handle = 0;
-    code = retained ? int32_t(KOLO_DRIVER_OK) : check(cuda.cuDeviceGet(&handle, device), "cuDeviceGet");
+    code = retained ? int32_t(KOLO_DRIVER_OK) : check(Cuda::api.cuDeviceGet(&handle, device), "cuDeviceGet");
     if (code == KOLO_DRIVER_OK && !retained)
-      code = check(cuda.cuDevicePrimaryCtxRetain(&retained, handle), "cuDevicePrimaryCtxRetain");
+      code = check(Cuda::api.cuDevicePrimaryCtxRetain(&retained, handle), "cuDevicePrimaryCtxRetain");
     context = retained;
   }
   if (code == KOLO_DRIVER_OK)
-    code = check(cuda.cuCtxPushCurrent(context), "cuCtxPushCurrent");
+    code = check(Cuda::api.cuCtxPushCurrent(context), "cuCtxPushCurrent");
 }
 
-Current::~Current() {
+CudaContext::~CudaContext() {
   CUcontext popped;
   if (code == KOLO_DRIVER_OK)
-    (void)cuda.cuCtxPopCurrent(&popped);
+    (void)Cuda::api.cuCtxPopCurrent(&popped);
 }
 
 } // namespace kolo::device

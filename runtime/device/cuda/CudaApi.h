@@ -1,8 +1,8 @@
-// CudaApi: the functions of the CUDA driver that libkolo_cuda calls. It looks them up in libcuda when it opens that
-// library.
+// CudaApi: the functions of the CUDA driver that libkolo_cuda calls, which it looks up in libcuda when it opens that
+// library; and Cuda, which names them for VendorDriver.
 #pragma once
 
-#include "device/DriverError.h"
+#include "device/VendorDriver.h"
 
 #include <cuda.h>
 
@@ -75,25 +75,18 @@ struct CudaApi {
   KOLO_CUDA_LATER_FUNCTIONS(KOLO_DECLARE)
 #undef KOLO_DECLARE
 };
-extern CudaApi cuda;
-
-/// KOLO_DRIVER_OK for success; otherwise keeps the text that `what` failed, and returns its code.
-int32_t check(CUresult result, const char *what);
-
-/// KOLO_DRIVER_FAILED: the library or one of its functions is missing, or there is no device.
-int32_t openCuda(const char *path, const char *management);
 
 /// Whether the devices with these uuids, of 16 bytes, have NVLink between them, as NVIDIA's management library says. It
 /// also knows devices that are invisible to this process. False: it does not say so, or there is none.
 bool haveNvlink(const uint8_t *uuid, const uint8_t *peer);
 
 /// Makes the device's primary context current for a scope. Contexts stay retained: modules and memory live in them.
-class Current {
+class CudaContext {
 public:
-  explicit Current(int32_t device);
-  ~Current();
-  Current(const Current &) = delete;
-  Current &operator=(const Current &) = delete;
+  explicit CudaContext(int32_t device);
+  ~CudaContext();
+  CudaContext(const CudaContext &) = delete;
+  CudaContext &operator=(const CudaContext &) = delete;
   /// KOLO_DRIVER_OK when the context is current. The caller checks this before it calls CUDA.
   int32_t status() const { return code; }
 
@@ -101,29 +94,95 @@ private:
   int32_t code;
 };
 
+struct Cuda {
+  using Api = CudaApi;
+  using Result = CUresult;
+  using Current = CudaContext;
+  using Pointer = CUdeviceptr;
+  using AllocationId = unsigned long long;
+  using IpcHandle = CUipcMemHandle;
+  using Stream = CUstream;
+  using Event = CUevent;
+  using Module = CUmodule;
+  using Kernel = CUfunction;
+  using CaptureStatus = CUstreamCaptureStatus;
+  using CaptureMode = CUstreamCaptureMode;
+
+  static constexpr const char *deviceKind = "cuda", *usualPath = "libcuda.so.1";
+  static constexpr const char *cannotBeLoaded = "the CUDA driver cannot be loaded";
+  static constexpr uint32_t acceptsForeignMemory = 1;
+  static constexpr Result success = CUDA_SUCCESS, notReady = CUDA_ERROR_NOT_READY;
+  static constexpr Result outOfMemory = CUDA_ERROR_OUT_OF_MEMORY;
+  static constexpr auto allocationId = CU_POINTER_ATTRIBUTE_BUFFER_ID;
+  static constexpr auto maxThreads = CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
+  static constexpr unsigned int enablesPeers = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
+  static constexpr unsigned int nonBlocking = CU_STREAM_NON_BLOCKING;
+  static constexpr unsigned int timed = CU_EVENT_DEFAULT, untimed = CU_EVENT_DISABLE_TIMING;
+  static constexpr CaptureStatus noCapture = CU_STREAM_CAPTURE_STATUS_NONE;
+  static constexpr CaptureMode relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
+
+  static constexpr VendorFunction initialize{&CudaApi::cuInit, "cuInit"};
+  static constexpr VendorFunction countDevices{&CudaApi::cuDeviceGetCount, "cuDeviceGetCount"};
+  static constexpr VendorFunction pointerAttribute{&CudaApi::cuPointerGetAttribute, "cuPointerGetAttribute"};
+  static constexpr VendorFunction addressRange{&CudaApi::cuMemGetAddressRange, "cuMemGetAddressRange"};
+  static constexpr VendorFunction getIpcHandle{&CudaApi::cuIpcGetMemHandle, "cuIpcGetMemHandle"};
+  static constexpr VendorFunction openIpcHandle{&CudaApi::cuIpcOpenMemHandle, "cuIpcOpenMemHandle"};
+  static constexpr VendorFunction closeIpcHandle{&CudaApi::cuIpcCloseMemHandle, "cuIpcCloseMemHandle"};
+  static constexpr VendorFunction setBytes{&CudaApi::cuMemsetD8Async, "cuMemsetD8Async"};
+  static constexpr VendorFunction createStream{&CudaApi::cuStreamCreate, "cuStreamCreate"};
+  static constexpr VendorFunction destroyStream{&CudaApi::cuStreamDestroy, "cuStreamDestroy"};
+  static constexpr VendorFunction synchronizeStream{&CudaApi::cuStreamSynchronize, "cuStreamSynchronize"};
+  static constexpr VendorFunction captureStatus{&CudaApi::cuStreamIsCapturing, "cuStreamIsCapturing"};
+  static constexpr VendorFunction exchangeCaptureMode{&CudaApi::cuThreadExchangeStreamCaptureMode,
+                                                      "cuThreadExchangeStreamCaptureMode"};
+  static constexpr VendorFunction createEvent{&CudaApi::cuEventCreate, "cuEventCreate"};
+  static constexpr VendorFunction destroyEvent{&CudaApi::cuEventDestroy, "cuEventDestroy"};
+  static constexpr VendorFunction recordEvent{&CudaApi::cuEventRecord, "cuEventRecord"};
+  static constexpr VendorFunction queryEvent{&CudaApi::cuEventQuery, "cuEventQuery"};
+  static constexpr VendorFunction waitForEvent{&CudaApi::cuStreamWaitEvent, "cuStreamWaitEvent"};
+  static constexpr VendorFunction elapsed{&CudaApi::cuEventElapsedTime, "cuEventElapsedTime"};
+  static constexpr VendorFunction loadModule{&CudaApi::cuModuleLoadData, "cuModuleLoadData"};
+  static constexpr VendorFunction unloadModule{&CudaApi::cuModuleUnload, "cuModuleUnload"};
+  static constexpr VendorFunction findKernel{&CudaApi::cuModuleGetFunction, "cuModuleGetFunction"};
+  static constexpr VendorFunction kernelAttribute{&CudaApi::cuFuncGetAttribute, "cuFuncGetAttribute"};
+  static constexpr VendorFunction residentBlocks{&CudaApi::cuOccupancyMaxActiveBlocksPerMultiprocessor,
+                                                 "cuOccupancyMaxActiveBlocksPerMultiprocessor"};
+  static constexpr VendorFunction launch{&CudaApi::cuLaunchKernel, "cuLaunchKernel"};
+  static constexpr VendorFunction launchTogether{&CudaApi::cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel"};
+
+  static Pointer toDevice(const void *memory) { return reinterpret_cast<Pointer>(memory); }
+  static void *fromDevice(Pointer memory) { return reinterpret_cast<void *>(memory); }
+
+  // CudaApi.cpp.
+  static inline CudaApi api;
+  static const char *textOf(Result result);
+  static bool isBadImage(Result result);
+  static void setManagement(const char *path);
+  /// Null, or the name of a function that the library lacks.
+  static const char *findFunctions(void *library);
+
+  // CudaDriver.cpp. The context must be current for `describe`.
+  static int32_t describe(int32_t device, KoloDriverDevice *description);
+  static int32_t countMultiprocessors(int32_t device, int32_t *number);
+  static int32_t enablePeer(int32_t device, int32_t peer);
+  static int32_t keepsLines(int32_t device, const uint8_t *uuid, int32_t *answer);
+  static int32_t copy(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream);
+
+  // CudaMemory.cpp. `findOwner` gives the device of an address.
+  static int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory);
+  static int32_t release(int32_t device, int32_t kind, void *memory);
+  static int32_t findOwner(Pointer address, int32_t *device);
+  static int32_t isOpenTo(int32_t device, const void *address, int32_t peer, int32_t *answer);
+  static int32_t share(int32_t device, void *base, KoloDriverHandle *handle);
+  static int32_t unshare(int32_t device, const KoloDriverHandle *handle);
+  static int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);
+  static int32_t closeShared(int32_t device, const KoloDriverHandle *handle, void *memory);
+};
+
 /// Returns from the calling function with the code of a failed call.
-#define KOLO_CUDA(function, ...)                                                                                       \
-  if (int32_t code = check(cuda.function(__VA_ARGS__), #function); code != KOLO_DRIVER_OK)                             \
-  return code
-#define KOLO_CURRENT(device)                                                                                           \
-  Current current(device);                                                                                             \
-  if (current.status() != KOLO_DRIVER_OK)                                                                              \
-  return current.status()
+#define KOLO_CUDA(function, ...) KOLO_TRY(check<Cuda>(Cuda::api.function(__VA_ARGS__), #function))
 
-inline CUdeviceptr toDevice(const void *memory) { return reinterpret_cast<CUdeviceptr>(memory); }
-inline void *fromDevice(CUdeviceptr memory) { return reinterpret_cast<void *>(memory); }
-inline CUstream toStream(void *stream) { return static_cast<CUstream>(stream); }
-inline CUevent toEvent(void *event) { return static_cast<CUevent>(event); }
-
-// Memory; see KoloDeviceDriver. In CudaMemory.cpp.
-int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory);
-int32_t release(int32_t device, int32_t kind, void *memory);
-int32_t locate(int32_t device, const void *address, KoloDriverRange *range);
-int32_t isOpenTo(int32_t device, const void *address, int32_t peer, int32_t *answer);
-int32_t share(int32_t device, void *base, KoloDriverHandle *handle);
-int32_t unshare(int32_t device, const KoloDriverHandle *handle);
-int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);
-int32_t closeShared(int32_t device, const KoloDriverHandle *handle, void *memory);
+inline int32_t check(CUresult result, const char *what) { return check<Cuda>(result, what); }
 
 // Memory of the virtual memory interface, in CudaVirtual.cpp. The context must be current.
 int32_t allocateVirtual(int32_t device, uint64_t sizeBytes, void **memory);

@@ -57,23 +57,23 @@ int32_t setAccess(CUdeviceptr address, size_t sizeBytes, const std::vector<int> 
 /// For these devices. Takes ownership of the physical memory, also when it fails.
 int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, const std::vector<int> &devices, void **memory) {
   CUdeviceptr address = 0;
-  int32_t code = check(cuda.cuMemAddressReserve(&address, sizeBytes, 0, 0, 0), "cuMemAddressReserve");
+  int32_t code = check(Cuda::api.cuMemAddressReserve(&address, sizeBytes, 0, 0, 0), "cuMemAddressReserve");
   if (code != KOLO_DRIVER_OK) {
-    (void)cuda.cuMemRelease(physical);
+    (void)Cuda::api.cuMemRelease(physical);
     return code;
   }
-  code = check(cuda.cuMemMap(address, sizeBytes, 0, physical, 0), "cuMemMap");
+  code = check(Cuda::api.cuMemMap(address, sizeBytes, 0, physical, 0), "cuMemMap");
   bool isMapped = code == KOLO_DRIVER_OK;
   if (isMapped)
     code = setAccess(address, sizeBytes, devices);
   if (code != KOLO_DRIVER_OK) {
     if (isMapped)
-      (void)cuda.cuMemUnmap(address, sizeBytes);
-    (void)cuda.cuMemAddressFree(address, sizeBytes);
-    (void)cuda.cuMemRelease(physical);
+      (void)Cuda::api.cuMemUnmap(address, sizeBytes);
+    (void)Cuda::api.cuMemAddressFree(address, sizeBytes);
+    (void)Cuda::api.cuMemRelease(physical);
     return code;
   }
-  *memory = fromDevice(address);
+  *memory = Cuda::fromDevice(address);
   std::scoped_lock lock(mutex);
   mappings[*memory] = {physical, sizeBytes, -1};
   return KOLO_DRIVER_OK;
@@ -83,8 +83,7 @@ int32_t map(CUmemGenericAllocationHandle physical, size_t sizeBytes, const std::
 
 int32_t allocateVirtual(int32_t device, uint64_t sizeBytes, void **memory) {
   std::vector<int> devices;
-  if (int32_t code = devicesThatReach(device, &devices); code != KOLO_DRIVER_OK)
-    return code;
+  KOLO_TRY(devicesThatReach(device, &devices));
   CUmemAllocationProp properties = propertiesOf(device);
   size_t granularity = 0;
   KOLO_CUDA(cuMemGetAllocationGranularity, &granularity, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
@@ -106,8 +105,8 @@ int32_t releaseVirtual(void *memory) {
   }
   if (mapping.fd >= 0)
     close(mapping.fd);
-  KOLO_CUDA(cuMemUnmap, toDevice(memory), mapping.sizeBytes);
-  KOLO_CUDA(cuMemAddressFree, toDevice(memory), mapping.sizeBytes);
+  KOLO_CUDA(cuMemUnmap, Cuda::toDevice(memory), mapping.sizeBytes);
+  KOLO_CUDA(cuMemAddressFree, Cuda::toDevice(memory), mapping.sizeBytes);
   KOLO_CUDA(cuMemRelease, mapping.physical);
   return KOLO_DRIVER_OK;
 }
@@ -115,17 +114,18 @@ int32_t releaseVirtual(void *memory) {
 /// Virtual memory that others have allocated, such as ncclMemAlloc. False: it is none.
 static bool shareForeign(void *base, KoloDriverHandle *handle, int32_t *code) {
   CUmemGenericAllocationHandle physical = 0;
-  if (cuda.cuMemRetainAllocationHandle(&physical, base) != CUDA_SUCCESS)
+  if (Cuda::api.cuMemRetainAllocationHandle(&physical, base) != CUDA_SUCCESS)
     return false;
   *handle = {};
   handle->fd = -1;
   size_t sizeBytes = 0;
   CUdeviceptr begin = 0;
-  *code = check(cuda.cuMemGetAddressRange(&begin, &sizeBytes, toDevice(base)), "cuMemGetAddressRange");
+  *code = check(Cuda::api.cuMemGetAddressRange(&begin, &sizeBytes, Cuda::toDevice(base)), "cuMemGetAddressRange");
   if (*code == KOLO_DRIVER_OK)
-    *code = check(cuda.cuMemExportToShareableHandle(&handle->fd, physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-                  "cuMemExportToShareableHandle");
-  (void)cuda.cuMemRelease(physical);
+    *code = check(
+        Cuda::api.cuMemExportToShareableHandle(&handle->fd, physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+        "cuMemExportToShareableHandle");
+  (void)Cuda::api.cuMemRelease(physical);
   handle->sizeBytes = sizeBytes;
   return true;
 }
@@ -145,9 +145,9 @@ bool shareVirtual(void *base, KoloDriverHandle *handle, int32_t *code) {
   Mapping &mapping = found->second;
   *code = KOLO_DRIVER_OK;
   if (mapping.fd < 0)
-    *code = check(
-        cuda.cuMemExportToShareableHandle(&mapping.fd, mapping.physical, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
-        "cuMemExportToShareableHandle");
+    *code = check(Cuda::api.cuMemExportToShareableHandle(&mapping.fd, mapping.physical,
+                                                         CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+                  "cuMemExportToShareableHandle");
   *handle = {};
   handle->fd = mapping.fd;
   handle->sizeBytes = mapping.sizeBytes;
@@ -156,10 +156,10 @@ bool shareVirtual(void *base, KoloDriverHandle *handle, int32_t *code) {
 
 int32_t openVirtual(int32_t device, const KoloDriverHandle *handle, void **memory) {
   CUmemGenericAllocationHandle physical = 0;
-  int32_t code =
-      check(cuda.cuMemImportFromShareableHandle(&physical, reinterpret_cast<void *>(static_cast<intptr_t>(handle->fd)),
-                                                CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
-            "cuMemImportFromShareableHandle");
+  int32_t code = check(
+      Cuda::api.cuMemImportFromShareableHandle(&physical, reinterpret_cast<void *>(static_cast<intptr_t>(handle->fd)),
+                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+      "cuMemImportFromShareableHandle");
   return code == KOLO_DRIVER_OK ? map(physical, handle->sizeBytes, {device}, memory) : code;
 }
 

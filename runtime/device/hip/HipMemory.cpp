@@ -2,8 +2,6 @@
 // devices see stores to any other memory only after the kernel has ended.
 #include "device/hip/HipApi.h"
 
-#include <cstring>
-
 namespace kolo::device {
 namespace {
 
@@ -15,17 +13,17 @@ constexpr unsigned int sharedFlags[] = {uncached, hipDeviceMallocFinegrained};
 int32_t allocateShared(uint64_t sizeBytes, void **memory) {
   hipError_t result = hipErrorInvalidValue;
   for (unsigned int flags : sharedFlags) {
-    result = hip.hipExtMallocWithFlags(memory, sizeBytes, flags);
+    result = Hip::api.hipExtMallocWithFlags(memory, sizeBytes, flags);
     if (result == hipSuccess || result == hipErrorOutOfMemory)
       break;
   }
-  return check(result, "hipExtMallocWithFlags");
+  return check<Hip>(result, "hipExtMallocWithFlags");
 }
 
 } // namespace
 
-int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory) {
-  KOLO_CURRENT(device);
+int32_t Hip::allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory) {
+  KOLO_CURRENT(Hip, device);
   switch (kind) {
   case KOLO_MEMORY_PRIVATE:
     KOLO_HIP(hipMalloc, memory, sizeBytes);
@@ -40,8 +38,8 @@ int32_t allocate(int32_t device, int32_t kind, uint64_t sizeBytes, void **memory
   }
 }
 
-int32_t release(int32_t device, int32_t kind, void *memory) {
-  KOLO_CURRENT(device);
+int32_t Hip::release(int32_t device, int32_t kind, void *memory) {
+  KOLO_CURRENT(Hip, device);
   if (kind == KOLO_MEMORY_HOST) {
     KOLO_HIP(hipHostFree, memory);
     return KOLO_DRIVER_OK;
@@ -50,55 +48,34 @@ int32_t release(int32_t device, int32_t kind, void *memory) {
   return KOLO_DRIVER_OK;
 }
 
-int32_t locate(int32_t device, const void *address, KoloDriverRange *range) {
-  KOLO_CURRENT(device);
-  auto pointer = const_cast<void *>(address);
-  int ordinal = -1;
-  unsigned int id = 0;
-  hipDeviceptr_t base = nullptr;
-  size_t sizeBytes = 0;
+int32_t Hip::findOwner(hipDeviceptr_t address, int32_t *device) {
   // HIP does not know ordinary memory.
-  if (hip.hipPointerGetAttribute(&ordinal, HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer) != hipSuccess)
+  if (api.hipPointerGetAttribute(device, HIP_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address) != hipSuccess)
     return fail(KOLO_DRIVER_BAD_ARGUMENT, "it", "is no memory of a device");
-  if (ordinal != device)
-    return fail(KOLO_DRIVER_ELSEWHERE, "it", ("is memory of device " + std::to_string(ordinal)).c_str());
-  KOLO_HIP(hipPointerGetAttribute, &id, HIP_POINTER_ATTRIBUTE_BUFFER_ID, pointer);
-  KOLO_HIP(hipMemGetAddressRange, &base, &sizeBytes, pointer);
-  *range = {base, sizeBytes, id};
   return KOLO_DRIVER_OK;
 }
 
 /// Peers access memory that `allocate` made, and no other: see acceptsForeignMemory.
-int32_t isOpenTo(int32_t, const void *, int32_t, int32_t *answer) {
+int32_t Hip::isOpenTo(int32_t, const void *, int32_t, int32_t *answer) {
   *answer = 1;
   return KOLO_DRIVER_OK;
 }
 
-int32_t share(int32_t device, void *base, KoloDriverHandle *handle) {
-  KOLO_CURRENT(device);
-  hipIpcMemHandle_t opaque = {};
-  static_assert(sizeof(opaque) == sizeof(handle->bytes));
-  KOLO_HIP(hipIpcGetMemHandle, &opaque, base);
-  *handle = {};
-  handle->fd = -1;
-  std::memcpy(handle->bytes, &opaque, sizeof(opaque));
-  return KOLO_DRIVER_OK;
+int32_t Hip::share(int32_t device, void *base, KoloDriverHandle *handle) {
+  KOLO_CURRENT(Hip, device);
+  return shareByHandle<Hip>(base, handle);
 }
 
-int32_t unshare(int32_t, const KoloDriverHandle *) { return KOLO_DRIVER_OK; }
+int32_t Hip::unshare(int32_t, const KoloDriverHandle *) { return KOLO_DRIVER_OK; }
 
-int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory) {
-  KOLO_CURRENT(device);
-  hipIpcMemHandle_t opaque = {};
-  std::memcpy(&opaque, handle->bytes, sizeof(opaque));
-  KOLO_HIP(hipIpcOpenMemHandle, memory, opaque, hipIpcMemLazyEnablePeerAccess);
-  return KOLO_DRIVER_OK;
+int32_t Hip::openShared(int32_t device, const KoloDriverHandle *handle, void **memory) {
+  KOLO_CURRENT(Hip, device);
+  return openByHandle<Hip>(handle, memory);
 }
 
-int32_t closeShared(int32_t device, const KoloDriverHandle *, void *memory) {
-  KOLO_CURRENT(device);
-  KOLO_HIP(hipIpcCloseMemHandle, memory);
-  return KOLO_DRIVER_OK;
+int32_t Hip::closeShared(int32_t device, const KoloDriverHandle *, void *memory) {
+  KOLO_CURRENT(Hip, device);
+  return closeByHandle<Hip>(memory);
 }
 
 } // namespace kolo::device
