@@ -102,7 +102,6 @@ WIDER = {
     "runtime/network/tcp/Connection": (37, 23),
     "runtime/network/tcp/Greeter": (38, 23),
     "runtime/network/tcp/TcpTransport": (54, 23),
-    "runtime/doors/torch/Group": (46, 10),
     "targets/cpu/ProgramLowering": (33, 2),
     "targets/gpu/KernelLowering": (40, 7),
     "targets/gpu/MoveFunctions": (36, 6),

@@ -5,7 +5,7 @@
 
 #include <nccl_device.h>
 
-#include "doors/nccl/Types.h"
+#include "nccl/Types.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include "Recording.h"
 #include "StandInNccl.h"
 
-#include "doors/nccl/Types.h"
+#include "nccl/Types.h"
 
 #include <gtest/gtest.h>
 

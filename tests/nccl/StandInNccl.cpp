@@ -1,7 +1,7 @@
 #include "StandInNccl.h"
 
 #include "Recording.h"
-#include "doors/nccl/Types.h"
+#include "nccl/Types.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

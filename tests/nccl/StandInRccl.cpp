@@ -1,6 +1,6 @@
 // A stand-in for RCCL: the stand-in for NCCL behind a table of functions, which it offers in its first call as RCCL
 // does through librocprofiler-register. Layout and protocol: see runtime/doors/nccl/Rccl.cpp.
-#include "doors/nccl/Types.h"
+#include "nccl/Types.h"
 
 #include <dlfcn.h>
 

@@ -10,6 +10,8 @@ using runtime::CollectiveKind;
 
 namespace {
 
+constexpr const char *pointToPoint = "point to point";
+
 [[noreturn]] void refuse(const char *what, const std::string &why) {
   throw std::invalid_argument(std::string("kolo: ") + what + ": " + why);
 }
@@ -63,91 +65,82 @@ bool areAlike(const Tensors &list, const at::Tensor &like) {
   });
 }
 
-} // namespace
-
-void Group::checkRoot(int64_t root, const char *what) const {
-  if (root < 0 || root >= getSize())
-    refuse(what, "root " + std::to_string(root) + " is not one of " + std::to_string(getSize()) + " ranks");
+void checkRoot(int64_t root, int size, const char *what) {
+  if (root < 0 || root >= size)
+    refuse(what, "root " + std::to_string(root) + " is not one of " + std::to_string(size) + " ranks");
 }
 
-void Group::checkList(const Tensors &list, const at::Tensor &like, const char *what) const {
-  if (list.size() != static_cast<size_t>(getSize()))
-    refuse(what, "needs " + std::to_string(getSize()) + " tensors in the list, not " + std::to_string(list.size()));
+/// `list`: one tensor for every rank.
+void checkList(const Tensors &list, const at::Tensor &like, int size, const char *what) {
+  if (list.size() != static_cast<size_t>(size))
+    refuse(what, "needs " + std::to_string(size) + " tensors in the list, not " + std::to_string(list.size()));
   if (!areAlike(list, like) || !haveEqualSizes(list, like.numel()))
     refuse(what, "the tensors of the list differ in type or size from the tensor of one rank");
 }
 
+} // namespace
+
 WorkPointer Group::broadcast(Tensors &tensors, const c10d::BroadcastOptions &options) {
   const Label label = {c10d::OpType::BROADCAST, "kolo:broadcast", isAsync(options)};
   const at::Tensor &tensor = only(tensors, "broadcast");
-  checkRoot(options.rootRank, "broadcast");
-  Choice choice = chooseMove(CollectiveKind::Broadcast, tensor, 1, static_cast<int>(options.rootRank));
-  GlooCall instead = onGloo(&Base::broadcast, tensors, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, tensors, std::move(instead));
-  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors, std::move(instead));
+  checkRoot(options.rootRank, getSize(), "broadcast");
+  Choice choice = choices.ofMove(CollectiveKind::Broadcast, tensor, static_cast<int>(options.rootRank));
+  return calls.run(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors,
+                   onGloo(&Base::broadcast, tensors, options));
 }
 
 WorkPointer Group::allreduce(Tensors &tensors, const c10d::AllreduceOptions &options) {
   const Label label = {c10d::OpType::ALLREDUCE, "kolo:all_reduce", isAsync(options)};
   const at::Tensor &tensor = only(tensors, "all_reduce");
-  Choice choice = chooseReduction(CollectiveKind::AllReduce, tensor, options.reduceOp, 1);
-  GlooCall instead = onGloo(&Base::allreduce, tensors, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, tensors, std::move(instead));
-  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors, std::move(instead));
+  Choice choice = choices.ofReduction(CollectiveKind::AllReduce, tensor, options.reduceOp);
+  return calls.run(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors,
+                   onGloo(&Base::allreduce, tensors, options));
 }
 
 WorkPointer Group::allreduce_coalesced(Tensors &tensors, const c10d::AllreduceCoalescedOptions &options) {
   const Label label = {c10d::OpType::ALLREDUCE_COALESCED, "kolo:all_reduce", isAsync(options)};
   if (tensors.empty())
     refuse("all_reduce_coalesced", "takes at least one tensor");
-  Choice choice;
   Parts parts;
   for (const at::Tensor &tensor : tensors) {
-    choice = chooseReduction(CollectiveKind::AllReduce, tensor, options.reduceOp, 1);
-    if (!choice.plugin || !areAlike(tensors, tensor))
-      return forward(label, choice.plugin ? "several types" : choice.reason, tensors,
-                     onGloo(&Base::allreduce_coalesced, tensors, options));
+    Choice choice = choices.ofReduction(CollectiveKind::AllReduce, tensor, options.reduceOp);
+    if (choice.plugin && !areAlike(tensors, tensor))
+      choice = {nullptr, {}, "several types"};
     // Those before it may be reduced already, so Gloo gets this tensor alone.
     const c10d::AllreduceOptions &alone = options;
     parts.push_back(Part{choice, {}, Blocks({tensor}), true, onGloo(&Base::allreduce, Tensors{tensor}, alone)});
+    if (!choice.plugin)
+      break;
   }
-  return submit(label, std::move(parts), tensors, tensors, {});
+  return calls.run(label, std::move(parts), tensors, tensors, onGloo(&Base::allreduce_coalesced, tensors, options));
 }
 
 WorkPointer Group::reduce(Tensors &tensors, const c10d::ReduceOptions &options) {
   const Label label = {c10d::OpType::REDUCE, "kolo:reduce", isAsync(options)};
   const at::Tensor &tensor = only(tensors, "reduce");
-  checkRoot(options.rootRank, "reduce");
+  checkRoot(options.rootRank, getSize(), "reduce");
   Choice choice =
-      chooseReduction(CollectiveKind::Reduce, tensor, options.reduceOp, 1, static_cast<int>(options.rootRank));
-  GlooCall instead = onGloo(&Base::reduce, tensors, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, tensors, std::move(instead));
-  return submit(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors, std::move(instead));
+      choices.ofReduction(CollectiveKind::Reduce, tensor, options.reduceOp, static_cast<int>(options.rootRank));
+  return calls.run(label, {Part{choice, {}, Blocks(tensors), true}}, tensors, tensors,
+                   onGloo(&Base::reduce, tensors, options));
 }
 
 WorkPointer Group::allgather(TensorLists &outputs, Tensors &inputs, const c10d::AllgatherOptions &options) {
   const Label label = {c10d::OpType::ALLGATHER, "kolo:all_gather", isAsync(options)};
   const at::Tensor &input = only(inputs, "all_gather");
   const Tensors &output = only(outputs, "all_gather");
-  checkList(output, input, "all_gather");
-  Choice choice = chooseMove(CollectiveKind::AllGather, input, 1);
-  GlooCall instead = onGloo(&Base::allgather, outputs, inputs, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, flat(outputs), std::move(instead));
-  return submit(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output, std::move(instead));
+  checkList(output, input, getSize(), "all_gather");
+  Choice choice = choices.ofMove(CollectiveKind::AllGather, input);
+  return calls.run(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output,
+                   onGloo(&Base::allgather, outputs, inputs, options));
 }
 
 WorkPointer Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
   const Label label = {c10d::OpType::_ALLGATHER_BASE, "kolo:_all_gather_base", isAsync(options)};
   checkBlocks(output, input, getSize(), "all_gather_into_tensor");
-  Choice choice = chooseMove(CollectiveKind::AllGather, input, 1);
-  GlooCall instead = onGloo(&Base::_allgather_base, output, input, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, {output}, std::move(instead));
-  return submit(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output}, std::move(instead));
+  Choice choice = choices.ofMove(CollectiveKind::AllGather, input);
+  return calls.run(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output},
+                   onGloo(&Base::_allgather_base, output, input, options));
 }
 
 /// outputs: by rank, then by input.
@@ -156,10 +149,7 @@ WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, co
   constexpr const char *what = "all_gather_coalesced";
   if (outputs.size() != static_cast<size_t>(getSize()) || inputs.empty())
     refuse(what, "needs " + std::to_string(getSize()) + " lists of tensors, and inputs");
-  GlooCall instead = onGloo(&Base::allgather_coalesced, outputs, inputs, options);
-  Choice choice;
   Parts parts;
-  Tensors written;
   for (size_t index = 0; index < inputs.size(); ++index) {
     Tensors output;
     for (const Tensors &ofRank : outputs) {
@@ -167,71 +157,63 @@ WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, co
         refuse(what, "the lists differ in length");
       output.push_back(ofRank[index]);
     }
-    checkList(output, inputs[index], what);
-    choice = chooseMove(CollectiveKind::AllGather, inputs[index], 1);
-    if (!choice.plugin)
-      return forward(label, choice.reason, flat(outputs), std::move(instead));
-    written.insert(written.end(), output.begin(), output.end());
+    checkList(output, inputs[index], getSize(), what);
+    Choice choice = choices.ofMove(CollectiveKind::AllGather, inputs[index]);
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks(std::move(output))});
+    if (!choice.plugin)
+      break;
   }
-  return submit(label, std::move(parts), inputs, std::move(written), std::move(instead));
+  return calls.run(label, std::move(parts), inputs, flat(outputs),
+                   onGloo(&Base::allgather_coalesced, outputs, inputs, options));
 }
 
 WorkPointer Group::gather(TensorLists &outputs, Tensors &inputs, const c10d::GatherOptions &options) {
   const Label label = {c10d::OpType::GATHER, "kolo:gather", isAsync(options)};
   const at::Tensor &input = only(inputs, "gather");
-  checkRoot(options.rootRank, "gather");
+  checkRoot(options.rootRank, getSize(), "gather");
   bool isRoot = options.rootRank == getRank();
   if (isRoot)
-    checkList(only(outputs, "gather"), input, "gather");
+    checkList(only(outputs, "gather"), input, getSize(), "gather");
   else if (!outputs.empty())
     refuse("gather", "only the root takes outputs");
-  Choice choice = chooseMove(CollectiveKind::Gather, input, 1, static_cast<int>(options.rootRank));
-  GlooCall instead = onGloo(&Base::gather, outputs, inputs, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, flat(outputs), std::move(instead));
+  Choice choice = choices.ofMove(CollectiveKind::Gather, input, static_cast<int>(options.rootRank));
   Tensors output = isRoot ? outputs.front() : Tensors();
-  return submit(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output, std::move(instead));
+  return calls.run(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output,
+                   onGloo(&Base::gather, outputs, inputs, options));
 }
 
 WorkPointer Group::scatter(Tensors &outputs, TensorLists &inputs, const c10d::ScatterOptions &options) {
   const Label label = {c10d::OpType::SCATTER, "kolo:scatter", isAsync(options)};
   const at::Tensor &output = only(outputs, "scatter");
-  checkRoot(options.rootRank, "scatter");
+  checkRoot(options.rootRank, getSize(), "scatter");
   bool isRoot = options.rootRank == getRank();
   if (isRoot)
-    checkList(only(inputs, "scatter"), output, "scatter");
+    checkList(only(inputs, "scatter"), output, getSize(), "scatter");
   else if (!inputs.empty())
     refuse("scatter", "only the root takes inputs");
-  Choice choice = chooseMove(CollectiveKind::Scatter, output, 1, static_cast<int>(options.rootRank));
-  GlooCall instead = onGloo(&Base::scatter, outputs, inputs, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, outputs, std::move(instead));
+  Choice choice = choices.ofMove(CollectiveKind::Scatter, output, static_cast<int>(options.rootRank));
   Tensors input = isRoot ? inputs.front() : Tensors();
-  return submit(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs, std::move(instead));
+  return calls.run(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs,
+                   onGloo(&Base::scatter, outputs, inputs, options));
 }
 
 WorkPointer Group::reduce_scatter(Tensors &outputs, TensorLists &inputs, const c10d::ReduceScatterOptions &options) {
   const Label label = {c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", isAsync(options)};
   const at::Tensor &output = only(outputs, "reduce_scatter");
   const Tensors &input = only(inputs, "reduce_scatter");
-  checkList(input, output, "reduce_scatter");
-  Choice choice = chooseReduction(CollectiveKind::ReduceScatter, output, options.reduceOp, 1);
-  GlooCall instead = onGloo(&Base::reduce_scatter, outputs, inputs, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, outputs, std::move(instead));
-  return submit(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs, std::move(instead));
+  checkList(input, output, getSize(), "reduce_scatter");
+  Choice choice = choices.ofReduction(CollectiveKind::ReduceScatter, output, options.reduceOp);
+  return calls.run(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs,
+                   onGloo(&Base::reduce_scatter, outputs, inputs, options));
 }
 
 WorkPointer Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
                                         const c10d::ReduceScatterOptions &options) {
   const Label label = {c10d::OpType::_REDUCE_SCATTER_BASE, "kolo:_reduce_scatter_base", isAsync(options)};
   checkBlocks(input, output, getSize(), "reduce_scatter_tensor");
-  Choice choice = chooseReduction(CollectiveKind::ReduceScatter, output, options.reduceOp, 1);
-  GlooCall instead = onGloo(&Base::_reduce_scatter_base, output, input, options);
-  if (!choice.plugin)
-    return forward(label, choice.reason, {output}, std::move(instead));
-  return submit(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output}, std::move(instead));
+  Choice choice = choices.ofReduction(CollectiveKind::ReduceScatter, output, options.reduceOp);
+  return calls.run(label, {Part{choice, Blocks({input}), Blocks({output})}}, {input}, {output},
+                   onGloo(&Base::_reduce_scatter_base, output, input, options));
 }
 
 WorkPointer Group::alltoall(Tensors &outputs, Tensors &inputs, const c10d::AllToAllOptions &options) {
@@ -255,9 +237,30 @@ WorkPointer Group::alltoall_base(at::Tensor &output, at::Tensor &input, std::vec
                         Exchange(output, outputSplits, input, inputSplits, getSize()), options, asIs);
 }
 
+/// Ranks see only the sizes that they send and receive themselves. So they agree first, as part of the call.
+/// `asIs`: what Gloo gets if not even bytes can be moved.
+WorkPointer Group::exchangeBlocks(const Label &label, const Exchange &exchange, const c10d::AllToAllOptions &options,
+                                  GlooCall asIs) {
+  for (const at::Tensor &output : exchange.outputs)
+    checkWritable(output, label.title);
+  const at::Tensor &like = exchange.inputs.front();
+  if (const char *reason = whyNotMoved(like))
+    return calls.forward(label, reason, exchange.outputs, std::move(asIs));
+  auto viaGloo = [exchange, options](Base &to, StandIns &standIns) { return exchange.start(to, standIns, options); };
+  if (!agreement.plugin)
+    return calls.forward(label, noProgram, exchange.outputs, viaGloo);
+  const MovedType type = *movedType(like.scalar_type());
+  const int64_t evenSize = exchange.evenSize();
+  Part part = {{}, Blocks(exchange.inputs), Blocks(exchange.outputs)};
+  if (evenSize >= 0)
+    part.choice =
+        choices.find({CollectiveKind::AllToAll, type.type, runtime::Reduction::Sum, evenSize * type.perElement});
+  return calls.runIfAgreed(label, {agreement, evenSize}, std::move(part), exchange.inputs, exchange.outputs, viaGloo);
+}
+
 WorkPointer Group::barrier(const c10d::BarrierOptions &options) {
-  return enqueue({c10d::OpType::BARRIER, "kolo:barrier", isAsync(options)}, {}, {},
-                 [](runtime::Communicator &communicator, Work &) { return communicator.barrier(); });
+  return calls.enqueue({c10d::OpType::BARRIER, "kolo:barrier", isAsync(options)}, {}, {},
+                       [](runtime::Communicator &communicator, Work &) { return communicator.barrier(); });
 }
 
 /// Gloo's tells which ranks are missing.
@@ -267,38 +270,39 @@ void Group::monitoredBarrier(const c10d::BarrierOptions &options, bool waitAllRa
     return {};
   };
   if (WorkPointer work =
-          forward({c10d::OpType::BARRIER, "kolo:monitored_barrier", false}, "monitored barrier", {}, call))
+          calls.forward({c10d::OpType::BARRIER, "kolo:monitored_barrier", false}, "monitored barrier", {}, call))
     work->wait();
 }
 
-/// Messages have tags of their own, so they need not be in order with Gloo's collectives.
-WorkPointer Group::exchangeMessage(const char *title, Tensors tensors, bool isRead, const GlooMessage &call) {
-  countForwarded("point to point");
-  Tensors given = tensors;
-  StandIns standIns(title);
-  if (isRead)
-    standIns.forInput(given);
-  else
-    standIns.forOutput(given);
-  return settled(call(given), std::move(standIns), std::move(tensors));
-}
-
+// Messages have tags of their own, so they need not be in order with Gloo's collectives.
 WorkPointer Group::send(Tensors &tensors, int peer, int tag) {
-  return exchangeMessage("kolo:send", tensors, true, [&](Tensors &given) { return gloo->send(given, peer, tag); });
+  return calls.forwardNow("kolo:send", pointToPoint, tensors, [&](Base &gloo, StandIns &standIns) {
+    Tensors given = tensors;
+    standIns.forInput(given);
+    return gloo.send(given, peer, tag);
+  });
 }
 
 WorkPointer Group::recv(Tensors &tensors, int peer, int tag) {
-  return exchangeMessage("kolo:recv", tensors, false, [&](Tensors &given) { return gloo->recv(given, peer, tag); });
+  return calls.forwardNow("kolo:recv", pointToPoint, tensors, [&](Base &gloo, StandIns &standIns) {
+    Tensors given = tensors;
+    standIns.forOutput(given);
+    return gloo.recv(given, peer, tag);
+  });
 }
 
 WorkPointer Group::recvAnysource(Tensors &tensors, int tag) {
-  return exchangeMessage("kolo:recv", tensors, false, [&](Tensors &given) { return gloo->recvAnysource(given, tag); });
+  return calls.forwardNow("kolo:recv", pointToPoint, tensors, [&](Base &gloo, StandIns &standIns) {
+    Tensors given = tensors;
+    standIns.forOutput(given);
+    return gloo.recvAnysource(given, tag);
+  });
 }
 
 #if TORCH_VERSION_MAJOR >= 2
 WorkPointer Group::allreduce_sparse(Tensors &tensors, const c10d::AllreduceOptions &options) {
-  return forward({c10d::OpType::ALLREDUCE, "kolo:all_reduce_sparse", isAsync(options)}, "sparse or not on the host",
-                 tensors, onGloo(&Base::allreduce_sparse, tensors, options));
+  return calls.forward({c10d::OpType::ALLREDUCE, "kolo:all_reduce_sparse", isAsync(options)},
+                       "sparse or not on the host", tensors, onGloo(&Base::allreduce_sparse, tensors, options));
 }
 
 WorkPointer Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &inputs,
@@ -307,17 +311,16 @@ WorkPointer Group::allgather_into_tensor_coalesced(Tensors &outputs, Tensors &in
   constexpr const char *what = "all_gather_into_tensor_coalesced";
   if (outputs.size() != inputs.size() || inputs.empty())
     refuse(what, "needs as many outputs as inputs, and at least one");
-  GlooCall instead = onGloo(&Base::allgather_into_tensor_coalesced, outputs, inputs, options);
-  Choice choice;
   Parts parts;
   for (size_t index = 0; index < inputs.size(); ++index) {
     checkBlocks(outputs[index], inputs[index], getSize(), what);
-    choice = chooseMove(CollectiveKind::AllGather, inputs[index], 1);
-    if (!choice.plugin)
-      return forward(label, choice.reason, outputs, std::move(instead));
+    Choice choice = choices.ofMove(CollectiveKind::AllGather, inputs[index]);
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks({outputs[index]})});
+    if (!choice.plugin)
+      break;
   }
-  return submit(label, std::move(parts), inputs, outputs, std::move(instead));
+  return calls.run(label, std::move(parts), inputs, outputs,
+                   onGloo(&Base::allgather_into_tensor_coalesced, outputs, inputs, options));
 }
 
 WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &inputs,
@@ -326,17 +329,16 @@ WorkPointer Group::reduce_scatter_tensor_coalesced(Tensors &outputs, Tensors &in
   constexpr const char *what = "reduce_scatter_tensor_coalesced";
   if (outputs.size() != inputs.size() || inputs.empty())
     refuse(what, "needs as many outputs as inputs, and at least one");
-  GlooCall instead = onGloo(&Base::reduce_scatter_tensor_coalesced, outputs, inputs, options);
-  Choice choice;
   Parts parts;
   for (size_t index = 0; index < inputs.size(); ++index) {
     checkBlocks(inputs[index], outputs[index], getSize(), what);
-    choice = chooseReduction(CollectiveKind::ReduceScatter, outputs[index], options.reduceOp, 1);
-    if (!choice.plugin)
-      return forward(label, choice.reason, outputs, std::move(instead));
+    Choice choice = choices.ofReduction(CollectiveKind::ReduceScatter, outputs[index], options.reduceOp);
     parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks({outputs[index]})});
+    if (!choice.plugin)
+      break;
   }
-  return submit(label, std::move(parts), inputs, outputs, std::move(instead));
+  return calls.run(label, std::move(parts), inputs, outputs,
+                   onGloo(&Base::reduce_scatter_tensor_coalesced, outputs, inputs, options));
 }
 #endif
 
