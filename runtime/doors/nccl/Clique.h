@@ -1,4 +1,4 @@
-// Clique: the ranks of one NCCL communicator, as far as Kolo carries their calls.
+// Carrier: the ranks of one NCCL communicator, as far as Kolo carries their calls.
 #pragma once
 
 #include "Board.h"
@@ -30,7 +30,7 @@ struct Shape : runtime::CallShape {
 std::string describe(const Shape &shape);
 
 /// One call of one rank, and what became of it.
-struct Deposit {
+struct CallRequest {
   enum class State : uint8_t { Waiting, Carried, Forwarded, Failed };
   Shape shape;
   runtime::RankBuffers buffers;
@@ -40,7 +40,7 @@ struct Deposit {
   Code code = Code::Success;                 // Failed
   std::string message;                       // Failed
 };
-using Ticket = std::shared_ptr<Deposit>;
+using RequestPointer = std::shared_ptr<CallRequest>;
 
 /// What is decided about calls of one shape. The same on all ranks that have the same plugins.
 struct Decision {
@@ -53,24 +53,24 @@ struct Decision {
 /// The program for calls of this shape, by the plugins' selections.
 Decision decide(const Shape &shape, int numRanks);
 
-class HostClique;
+class HostCarrier;
 enum class Leave : uint8_t { Destroyed, Aborted };
 
 /// For any thread. A rank's calls are carried in the order in which it submits them.
-class Clique {
+class Carrier {
 public:
-  virtual ~Clique() = default;
-  Clique(const Clique &) = delete;
-  Clique &operator=(const Clique &) = delete;
+  virtual ~Carrier() = default;
+  Carrier(const Carrier &) = delete;
+  Carrier &operator=(const Carrier &) = delete;
 
   /// The devices of a rank are known: called once for each rank of this process, before its first call.
   virtual void attach(int rank, int device) = 0;
-  /// Hands over a call. LocalClique blocks only while another rank waits for devices in `flush`. HostClique blocks
+  /// Hands over a call. LocalCarrier blocks only while another rank waits for devices in `flush`. HostCarrier blocks
   /// until all ranks have called if the call needs more internal memory, as DeviceCommunicator::run does; so a thread
   /// with several ranks uses submitAll.
-  virtual Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
+  virtual RequestPointer submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
   /// Blocks until it is known what became of a call. Then a carried call is in its stream.
-  virtual void await(int rank, const Ticket &ticket) = 0;
+  virtual void await(int rank, const RequestPointer &request) = 0;
   /// Blocks until the calls that were started are done, or have failed, or a rank of this process aborts. Returns the
   /// failure; Ok after this rank has left.
   virtual runtime::Status flush(int rank) = 0;
@@ -80,21 +80,22 @@ public:
   /// Destroyed: blocks until this rank's calls are done, and, where its peers are in other processes only, until its
   /// memory may be freed; returns the failure of calls as `flush` does. Aborted: never blocks, and returns Ok.
   virtual runtime::Status leave(int rank, Leave how) = 0;
-  /// The clique as one that knows one rank only; null: it is none.
-  virtual HostClique *ofOneRank() { return nullptr; }
+  /// The carrier as one that knows one rank only; null: it is none.
+  virtual HostCarrier *ofOneRank() { return nullptr; }
 
 protected:
-  explicit Clique(int size) : numRanks(size) {}
+  explicit Carrier(int size) : numRanks(size) {}
   /// The decision about calls of this shape, kept. A new one is logged if `isSaid`.
   Decision &decisionOn(const Shape &shape, bool isSaid);
   /// Enters the outcome of a run, and counts the call if it was carried. A refusal that aborted the communicator is not
   /// that of all ranks, so its call is not forwarded.
-  void settle(Decision &decision, Deposit &deposit, const runtime::Status &status, bool isUsable, bool isFirst) const;
+  void settle(Decision &decision, CallRequest &request, const runtime::Status &status, bool isUsable,
+              bool isFirst) const;
   /// Ends a communicator of devices. Aborted: in a thread of its own, since peers may still use its memory.
   static void end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Leave how);
 
   /// Fails, with what is wrong with a call for which no plugin has the program that it names.
-  void failUnknown(Deposit &deposit) const;
+  void failUnknown(CallRequest &request) const;
 
   const int numRanks;
 
@@ -105,12 +106,12 @@ private:
 };
 
 /// One thread has made all ranks. The rank that is called last starts the call for all, whichever thread calls.
-class LocalClique : public Clique {
+class LocalCarrier : public Carrier {
 public:
-  explicit LocalClique(int size);
+  explicit LocalCarrier(int size);
   void attach(int rank, int device) override;
-  Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
-  void await(int rank, const Ticket &ticket) override;
+  RequestPointer submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
+  void await(int rank, const RequestPointer &request) override;
   runtime::Status flush(int rank) override;
   runtime::Status failure() override;
   runtime::Status leave(int rank, Leave how) override;
@@ -127,7 +128,7 @@ private:
   std::mutex arrival; // for `changed` alone: the other ranks' calls return meanwhile
   std::condition_variable changed;
   std::vector<int> devices;
-  std::vector<std::deque<Ticket>> waiting; // by rank
+  std::vector<std::deque<RequestPointer>> waiting; // by rank
   std::mutex ending; // of `communicator`, in addition, which an abort reads without the other mutex
   std::shared_ptr<runtime::DeviceCommunicator> communicator;
   std::atomic<int> abortedBy = -1; // the first rank that aborted
@@ -140,31 +141,31 @@ private:
 
 /// A call of a group.
 struct Submission {
-  Clique *clique;
+  Carrier *carrier;
   int rank;
   const Shape *shape;
   runtime::RankBuffers buffers;
   Stream stream;
 };
-/// Hands over the calls of a group, in this order for each clique. Blocks as `submit`, for all cliques at once.
-std::vector<Ticket> submitAll(std::span<const Submission> group);
+/// Hands over the calls of a group, in this order for each carrier. Blocks as `submit`, for all carriers at once.
+std::vector<RequestPointer> submitAll(std::span<const Submission> group);
 
 /// One rank of several on this host, which is called for itself: ranks in other threads or processes need not call yet.
-class HostClique : public Clique, public std::enable_shared_from_this<HostClique> {
+class HostCarrier : public Carrier, public std::enable_shared_from_this<HostCarrier> {
 public:
   /// Blocks until all ranks have come. All of them get the same answer. `hasPeersHere`: other ranks are in this
   /// process.
-  static runtime::Result<std::shared_ptr<HostClique>> connect(Board &board, int rank, int size, int device,
-                                                              bool hasPeersHere);
+  static runtime::Result<std::shared_ptr<HostCarrier>> connect(Board &board, int rank, int size, int device,
+                                                               bool hasPeersHere);
   void attach(int rank, int device) override {}
-  Ticket submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
-  void await(int rank, const Ticket &ticket) override {}
+  RequestPointer submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
+  void await(int rank, const RequestPointer &request) override {}
   runtime::Status flush(int rank) override;
   runtime::Status failure() override;
   runtime::Status leave(int rank, Leave how) override;
-  HostClique *ofOneRank() override { return this; }
-  /// As submitAll, where all cliques are of one rank.
-  static std::vector<Ticket> submitTogether(std::span<const Submission> group);
+  HostCarrier *ofOneRank() override { return this; }
+  /// As submitAll, where all carriers are of one rank.
+  static std::vector<RequestPointer> submitTogether(std::span<const Submission> group);
 
   /// Makes this rank's memory and that of its peers a window, which they access directly. Collective, blocking.
   /// `addresses`: of all ranks, by rank, as NCCL has mapped them; empty: Kolo maps them.
@@ -173,10 +174,10 @@ public:
   void removeWindow(void *memory);
 
 private:
-  HostClique(int size, bool havePeersHere, runtime::DeviceCommunicator made)
-      : Clique(size), hasPeersHere(havePeersHere), communicator(std::move(made)) {}
-  Decision *decideOn(int rank, const runtime::RankBuffers &buffers, Deposit &deposit);
-  void conclude(int rank, Decision &decision, Deposit &deposit, const runtime::Status &status);
+  HostCarrier(int size, bool havePeersHere, runtime::DeviceCommunicator made)
+      : Carrier(size), hasPeersHere(havePeersHere), communicator(std::move(made)) {}
+  Decision *decideOn(int rank, const runtime::RankBuffers &buffers, CallRequest &request);
+  void conclude(int rank, Decision &decision, CallRequest &request, const runtime::Status &status);
 
   const bool hasPeersHere;
   std::atomic<bool> hasLeft = false;

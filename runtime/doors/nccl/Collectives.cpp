@@ -64,9 +64,9 @@ const char *translate(const Request &request, const Member &member, Shape &shape
 template <class Forward> Code carry(const Request &request, Forward forwardIt) {
   Member *member = lookUp(request.comm);
   Shape shape;
-  const char *why = !member           ? "communicator that Kolo did not see made"
-                    : !member->clique ? member->whyNot
-                                      : translate(request, *member, shape);
+  const char *why = !member            ? "communicator that Kolo did not see made"
+                    : !member->carrier ? member->whyNot
+                                       : translate(request, *member, shape);
   if (why) {
     countForwarded(why);
     return forwardIt();
@@ -77,10 +77,10 @@ template <class Forward> Code carry(const Request &request, Forward forwardIt) {
     queue({std::move(keptMember), std::move(shape), buffers, request.stream, forwardIt});
     return Code::Success;
   }
-  Clique &clique = *keptMember->clique;
-  Ticket ticket = clique.submit(keptMember->rank, shape, buffers, request.stream);
-  clique.await(keptMember->rank, ticket);
-  std::optional<Code> code = outcome(*keptMember, *ticket);
+  Carrier &carrier = *keptMember->carrier;
+  RequestPointer submitted = carrier.submit(keptMember->rank, shape, buffers, request.stream);
+  carrier.await(keptMember->rank, submitted);
+  std::optional<Code> code = outcome(*keptMember, *submitted);
   return code ? *code : forwardIt();
 }
 

@@ -36,9 +36,9 @@ Creation creationOf(const Member &parent, const Key &key, Comm *made, const Conf
 /// failure of calls that were carried.
 Code leave(Comm comm, Leave how) {
   std::shared_ptr<Member> member = removeMember(comm);
-  if (!member || !member->clique)
+  if (!member || !member->carrier)
     return Code::Success;
-  return settle(*member, member->clique->leave(member->rank, how));
+  return settle(*member, member->carrier->leave(member->rank, how));
 }
 
 } // namespace
@@ -96,15 +96,15 @@ Code CommShrink(Comm comm, int *excluded, int numExcluded, Comm *made, Config *c
   if (!parent)
     return call();
   constexpr int abortsParent = 1;
-  if ((flags & abortsParent) != 0 && parent->clique)
-    (void)parent->clique->leave(parent->rank, Leave::Aborted);
+  if ((flags & abortsParent) != 0 && parent->carrier)
+    (void)parent->carrier->leave(parent->rank, Leave::Aborted);
   return create(creationOf(*parent, childOf(parent->key, 2, parent->numShrinks++, 0), made, config), call);
 }
 
 /// Returns when the carried calls are done; the real library waits for its own.
 Code CommFinalize(Comm comm) {
   std::shared_ptr<Member> member = findMember(comm);
-  Code own = member && member->clique ? flush(member) : Code::Success;
+  Code own = member && member->carrier ? flush(member) : Code::Success;
   if (member && findMember(comm) != member) { // the handle is that of no communicator, or of another one
     std::string what = "rank " + std::to_string(member->rank) + ": another thread has ended this communicator";
     return own == Code::Success ? fail(Code::RemoteError, what) : own;
@@ -126,18 +126,18 @@ Code CommAbort(Comm comm) {
 
 /// What runs is ended; the communicator may still be split and shrunk.
 Code CommRevoke(Comm comm, int flags) {
-  if (std::shared_ptr<Member> member = findMember(comm); member && member->clique)
-    (void)member->clique->leave(member->rank, Leave::Aborted);
+  if (std::shared_ptr<Member> member = findMember(comm); member && member->carrier)
+    (void)member->carrier->leave(member->rank, Leave::Aborted);
   return forward(real().functions.CommRevoke, "ncclCommRevoke", comm, flags);
 }
 
 Code CommGetAsyncError(Comm comm, Code *code) {
   Code answer = forward(real().functions.CommGetAsyncError, "ncclCommGetAsyncError", comm, code);
   std::shared_ptr<Member> member = findMember(comm);
-  if (answer != Code::Success || !code || *code != Code::Success || !member || !member->clique)
+  if (answer != Code::Success || !code || *code != Code::Success || !member || !member->carrier)
     return answer;
   Code earlier = member->failure;
-  *code = earlier == Code::Success ? settle(*member, member->clique->failure()) : earlier;
+  *code = earlier == Code::Success ? settle(*member, member->carrier->failure()) : earlier;
   return answer;
 }
 
@@ -146,7 +146,7 @@ Code CommWindowRegister(Comm comm, void *memory, size_t sizeBytes, Window *windo
   Code code =
       forward(real().functions.CommWindowRegister, "ncclCommWindowRegister", comm, memory, sizeBytes, window, flags);
   std::shared_ptr<Member> member = findMember(comm);
-  if (!member || !member->clique || !member->clique->ofOneRank() || (flags & isSymmetric) == 0)
+  if (!member || !member->carrier || !member->carrier->ofOneRank() || (flags & isSymmetric) == 0)
     return code;
   const bool isBegun = code == Code::Success || code == Code::InProgress;
   Registration registration{std::move(member), memory, sizeBytes, isBegun ? window : nullptr};
@@ -160,7 +160,7 @@ Code CommWindowRegister(Comm comm, void *memory, size_t sizeBytes, Window *windo
 Code CommWindowDeregister(Comm comm, Window window) {
   if (std::shared_ptr<Member> member = findMember(comm))
     if (auto known = member->windows.find(window); known != member->windows.end()) {
-      member->clique->ofOneRank()->removeWindow(known->second);
+      member->carrier->ofOneRank()->removeWindow(known->second);
       member->windows.erase(known);
     }
   return forward(real().functions.CommWindowDeregister, "ncclCommWindowDeregister", comm, window);

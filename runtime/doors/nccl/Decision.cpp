@@ -76,7 +76,7 @@ Decision decide(const Shape &shape, int numRanks) {
   return decision;
 }
 
-Decision &Clique::decisionOn(const Shape &shape, bool isSaid) {
+Decision &Carrier::decisionOn(const Shape &shape, bool isSaid) {
   if (lastShape && *lastShape == shape) [[likely]]
     return *lastDecision;
   auto found = decisions.find(shape);
@@ -94,19 +94,20 @@ Decision &Clique::decisionOn(const Shape &shape, bool isSaid) {
   return *lastDecision;
 }
 
-void Clique::settle(Decision &decision, Deposit &deposit, const Status &status, bool isUsable, bool isFirst) const {
+void Carrier::settle(Decision &decision, CallRequest &request, const Status &status, bool isUsable,
+                     bool isFirst) const {
   if (status.isOk()) [[likely]] {
     door()->countCarried(decision.sizeBytes); // first: the caller may end the program once the state says so
-    deposit.state = Deposit::State::Carried;
+    request.state = CallRequest::State::Carried;
     return;
   }
   auto forward = [&](const char *reason) {
     if (isFirst && door()->logLevel() != LogLevel::Off)
-      print(describe(deposit.shape) + ": forwarded: " + status.message());
-    deposit.reason = reason;
-    deposit.state = Deposit::State::Forwarded;
+      print(describe(request.shape) + ": forwarded: " + status.message());
+    request.reason = reason;
+    request.state = CallRequest::State::Forwarded;
   };
-  bool isNamed = !deposit.shape.program.empty();
+  bool isNamed = !request.shape.program.empty();
   switch (isUsable ? status.code() : StatusCode::Aborted) {
   case StatusCode::BadPlugin:
   case StatusCode::UnsupportedMesh:
@@ -123,15 +124,15 @@ void Clique::settle(Decision &decision, Deposit &deposit, const Status &status, 
   default:
     break;
   }
-  deposit.message = describe(deposit.shape) + ": " + status.message();
-  deposit.code = codeOf(status, isNamed);
-  deposit.state = Deposit::State::Failed;
+  request.message = describe(request.shape) + ": " + status.message();
+  request.code = codeOf(status, isNamed);
+  request.state = CallRequest::State::Failed;
 }
 
-void Clique::failUnknown(Deposit &deposit) const {
-  deposit.code = Code::InvalidArgument;
-  deposit.message = "no plugin has " + describe(deposit.shape) + " on " + std::to_string(numRanks) + " ranks";
-  deposit.state = Deposit::State::Failed;
+void Carrier::failUnknown(CallRequest &request) const {
+  request.code = Code::InvalidArgument;
+  request.message = "no plugin has " + describe(request.shape) + " on " + std::to_string(numRanks) + " ranks";
+  request.state = CallRequest::State::Failed;
 }
 
 Code codeOf(const Status &status, bool isNamed) {
@@ -140,26 +141,26 @@ Code codeOf(const Status &status, bool isNamed) {
   return status.code() == StatusCode::DeviceError ? Code::UnhandledCudaError : Code::RemoteError;
 }
 
-std::vector<Ticket> submitAll(std::span<const Submission> group) {
-  std::vector<Ticket> tickets(group.size());
+std::vector<RequestPointer> submitAll(std::span<const Submission> group) {
+  std::vector<RequestPointer> requests(group.size());
   std::vector<Submission> ofOneRank;
   for (size_t number = 0; number < group.size(); ++number) {
     const Submission &each = group[number];
-    if (each.clique->ofOneRank())
+    if (each.carrier->ofOneRank())
       ofOneRank.push_back(each);
     else
-      tickets[number] = each.clique->submit(each.rank, *each.shape, each.buffers, each.stream);
+      requests[number] = each.carrier->submit(each.rank, *each.shape, each.buffers, each.stream);
   }
   if (ofOneRank.empty())
-    return tickets;
-  auto next = HostClique::submitTogether(ofOneRank);
-  for (auto from = next.begin(); Ticket &ticket : tickets)
-    if (!ticket)
-      ticket = std::move(*from++);
-  return tickets;
+    return requests;
+  auto next = HostCarrier::submitTogether(ofOneRank);
+  for (auto from = next.begin(); RequestPointer &request : requests)
+    if (!request)
+      request = std::move(*from++);
+  return requests;
 }
 
-void Clique::end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Leave how) {
+void Carrier::end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Leave how) {
   if (how == Leave::Aborted && communicator)
     runAside([last = std::move(communicator)] {}, abortedMs);
 }

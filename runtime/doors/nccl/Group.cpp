@@ -28,13 +28,13 @@ Code performQueued(const std::vector<QueuedCall> &calls) {
   std::ranges::sort(order, {}, [](const QueuedCall *call) { return std::pair(call->member->key, call); });
   std::vector<Submission> submissions;
   for (const QueuedCall *call : order)
-    submissions.push_back({call->member->clique.get(), call->member->rank, &call->shape, call->buffers, call->stream});
-  std::vector<Ticket> tickets = submitAll(submissions);
+    submissions.push_back({call->member->carrier.get(), call->member->rank, &call->shape, call->buffers, call->stream});
+  std::vector<RequestPointer> requests = submitAll(submissions);
   Code first = Code::Success;
   for (size_t number = 0; number < order.size(); ++number) {
     const QueuedCall &call = *order[number];
-    call.member->clique->await(call.member->rank, tickets[number]);
-    std::optional<Code> code = outcome(*call.member, *tickets[number]);
+    call.member->carrier->await(call.member->rank, requests[number]);
+    std::optional<Code> code = outcome(*call.member, *requests[number]);
     if (!code)
       code = call.forward();
     if (first == Code::Success)
@@ -48,7 +48,7 @@ Code perform(const Group &ended) {
   try {
     Code code = performQueued(ended.calls);
     for (const std::shared_ptr<Member> &member : ended.flushed)
-      if (Code own = settle(*member, member->clique->flush(member->rank)); code == Code::Success)
+      if (Code own = settle(*member, member->carrier->flush(member->rank)); code == Code::Success)
         code = own;
     return code;
   } catch (const std::exception &problem) {
@@ -63,7 +63,7 @@ void queue(QueuedCall call) { group.calls.push_back(std::move(call)); }
 void queue(Registration registration) { group.registrations.push_back(std::move(registration)); }
 Code flush(std::shared_ptr<Member> member) {
   if (!isInGroup())
-    return settle(*member, member->clique->flush(member->rank));
+    return settle(*member, member->carrier->flush(member->rank));
   group.flushed.push_back(std::move(member));
   return Code::Success;
 }
@@ -95,12 +95,12 @@ Code create(Creation creation, const std::function<Code()> &call) {
   return create(std::vector<Creation>{std::move(creation)}, call);
 }
 
-std::optional<Code> outcome(const Member &member, const Deposit &deposit) {
-  if (deposit.state == Deposit::State::Carried) [[likely]]
+std::optional<Code> outcome(const Member &member, const CallRequest &request) {
+  if (request.state == CallRequest::State::Carried) [[likely]]
     return Code::Success;
-  if (deposit.state == Deposit::State::Failed)
-    return fail(deposit.code, "rank " + std::to_string(member.rank) + ": " + deposit.message);
-  countForwarded(deposit.reason);
+  if (request.state == CallRequest::State::Failed)
+    return fail(request.code, "rank " + std::to_string(member.rank) + ": " + request.message);
+  countForwarded(request.reason);
   return std::nullopt;
 }
 

@@ -29,6 +29,6 @@ Code create(Creation creation, const std::function<Code()> &call);
 Code create(std::vector<Creation> creations, const std::function<Code()> &call);
 
 /// What a carried call ended with; nothing: forward it.
-std::optional<Code> outcome(const Member &member, const Deposit &deposit);
+std::optional<Code> outcome(const Member &member, const CallRequest &request);
 
 } // namespace kolo::nccl

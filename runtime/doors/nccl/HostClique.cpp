@@ -27,8 +27,8 @@ CallArguments argumentsOf(const Decision &decision, const RankBuffers &buffers) 
 
 } // namespace
 
-Result<std::shared_ptr<HostClique>> HostClique::connect(Board &board, int rank, int size, int device,
-                                                        bool hasPeersHere) {
+Result<std::shared_ptr<HostCarrier>> HostCarrier::connect(Board &board, int rank, int size, int device,
+                                                          bool hasPeersHere) {
   auto exchange = [&](const void *own, size_t sizeBytes, void *all) {
     return board.gather(rank, size, own, sizeBytes, all);
   };
@@ -39,16 +39,16 @@ Result<std::shared_ptr<HostClique>> HostClique::connect(Board &board, int rank, 
       DeviceCommunicator::create(std::move(host).value(), device, {.kind = real().kind, .timeoutMs = timeoutMs()});
   if (!made.isOk())
     return made.status();
-  return std::shared_ptr<HostClique>(new HostClique(size, hasPeersHere, std::move(made).value()));
+  return std::shared_ptr<HostCarrier>(new HostCarrier(size, hasPeersHere, std::move(made).value()));
 }
 
-/// Null: the call does not run, and `deposit` says what becomes of it.
-Decision *HostClique::decideOn(int rank, const RankBuffers &buffers, Deposit &deposit) {
-  Shape &shape = deposit.shape;
+/// Null: the call does not run, and `request` says what becomes of it.
+Decision *HostCarrier::decideOn(int rank, const RankBuffers &buffers, CallRequest &request) {
+  Shape &shape = request.shape;
   if (!communicator) {
-    deposit.state = Deposit::State::Failed;
-    deposit.code = Code::RemoteError;
-    deposit.message = describe(shape) + ": this communicator was aborted";
+    request.state = CallRequest::State::Failed;
+    request.code = Code::RemoteError;
+    request.message = describe(shape) + ": this communicator was aborted";
     return nullptr;
   }
   shape.memory = numWindows ? communicator->memoryFor(shape.kind, {&buffers, 1}) : MemoryKind::Ordinary;
@@ -56,75 +56,75 @@ Decision *HostClique::decideOn(int rank, const RankBuffers &buffers, Deposit &de
   if (decision.plugin) [[likely]]
     return &decision;
   if (!shape.program.empty()) {
-    failUnknown(deposit);
+    failUnknown(request);
   } else {
-    deposit.reason = decision.reason;
-    deposit.state = Deposit::State::Forwarded;
+    request.reason = decision.reason;
+    request.state = CallRequest::State::Forwarded;
   }
   return nullptr;
 }
 
-void HostClique::conclude(int rank, Decision &decision, Deposit &deposit, const Status &status) {
+void HostCarrier::conclude(int rank, Decision &decision, CallRequest &request, const Status &status) {
   bool isUsable = status.isOk() || communicator->query().isOk();
-  settle(decision, deposit, status, isUsable, rank == 0);
+  settle(decision, request, status, isUsable, rank == 0);
 }
 
-Ticket HostClique::submit(int rank, const Shape &shape, const RankBuffers &buffers, Stream stream) {
-  auto ticket = std::make_shared<Deposit>();
-  ticket->shape = shape;
+RequestPointer HostCarrier::submit(int rank, const Shape &shape, const RankBuffers &buffers, Stream stream) {
+  auto request = std::make_shared<CallRequest>();
+  request->shape = shape;
   std::scoped_lock lock(mutex);
-  if (Decision *decision = decideOn(rank, buffers, *ticket))
-    conclude(rank, *decision, *ticket, communicator->run(*decision->plugin, argumentsOf(*decision, buffers), stream));
-  return ticket;
+  if (Decision *decision = decideOn(rank, buffers, *request))
+    conclude(rank, *decision, *request, communicator->run(*decision->plugin, argumentsOf(*decision, buffers), stream));
+  return request;
 }
 
-std::vector<Ticket> HostClique::submitTogether(std::span<const Submission> group) {
+std::vector<RequestPointer> HostCarrier::submitTogether(std::span<const Submission> group) {
   struct Running {
     const Submission *from;
     Decision *decision;
-    Ticket ticket;
+    RequestPointer request;
   };
-  std::set<HostClique *> cliques;
+  std::set<HostCarrier *> carriers;
   for (const Submission &each : group)
-    cliques.insert(each.clique->ofOneRank());
+    carriers.insert(each.carrier->ofOneRank());
   std::vector<std::unique_lock<std::mutex>> locks;
-  for (HostClique *clique : cliques)
-    locks.emplace_back(clique->mutex);
-  std::vector<Ticket> tickets;
+  for (HostCarrier *carrier : carriers)
+    locks.emplace_back(carrier->mutex);
+  std::vector<RequestPointer> requests;
   std::vector<Running> running;
   std::vector<DeviceCall> calls;
   for (const Submission &each : group) {
-    const Ticket &ticket = tickets.emplace_back(std::make_shared<Deposit>());
-    ticket->shape = *each.shape;
-    HostClique &clique = *each.clique->ofOneRank();
-    Decision *decision = clique.decideOn(each.rank, each.buffers, *ticket);
+    const RequestPointer &request = requests.emplace_back(std::make_shared<CallRequest>());
+    request->shape = *each.shape;
+    HostCarrier &carrier = *each.carrier->ofOneRank();
+    Decision *decision = carrier.decideOn(each.rank, each.buffers, *request);
     if (!decision)
       continue;
-    calls.push_back({&*clique.communicator, decision->plugin, argumentsOf(*decision, each.buffers), each.stream,
+    calls.push_back({&*carrier.communicator, decision->plugin, argumentsOf(*decision, each.buffers), each.stream,
                      Status(StatusCode::SystemError, "the group was not started")});
-    running.push_back({&each, decision, ticket});
+    running.push_back({&each, decision, request});
   }
   (void)DeviceCommunicator::runGroup(calls); // each call has its own status
   for (size_t number = 0; number < calls.size(); ++number) {
     const Running &each = running[number];
-    each.from->clique->ofOneRank()->conclude(each.from->rank, *each.decision, *each.ticket, calls[number].status);
+    each.from->carrier->ofOneRank()->conclude(each.from->rank, *each.decision, *each.request, calls[number].status);
   }
-  return tickets;
+  return requests;
 }
 
-Status HostClique::flush(int rank) {
+Status HostCarrier::flush(int rank) {
   std::scoped_lock lock(mutex); // an abort by another thread does not take it
   return communicator && !hasLeft ? communicator->synchronize() : Status();
 }
 
-Status HostClique::failure() {
+Status HostCarrier::failure() {
   std::unique_lock lock(mutex, std::try_to_lock);
   return lock && communicator ? communicator->query() : Status();
 }
 
 /// Ends an aborted communicator, or one with peers in this process, aside: a peer may leave later, by this very thread.
 /// Another thread may be in a call, for which the end waits.
-Status HostClique::leave(int rank, Leave how) {
+Status HostCarrier::leave(int rank, Leave how) {
   Status status = how == Leave::Destroyed ? flush(rank) : Status();
   if (hasLeft.exchange(true))
     return status;
@@ -144,7 +144,7 @@ Status HostClique::leave(int rank, Leave how) {
   return status;
 }
 
-Status HostClique::addWindow(void *memory, size_t sizeBytes, std::span<void *const> addresses) {
+Status HostCarrier::addWindow(void *memory, size_t sizeBytes, std::span<void *const> addresses) {
   std::scoped_lock lock(mutex);
   if (!communicator)
     return {StatusCode::Aborted, "this communicator was aborted"};
@@ -154,7 +154,7 @@ Status HostClique::addWindow(void *memory, size_t sizeBytes, std::span<void *con
   return status;
 }
 
-void HostClique::removeWindow(void *memory) {
+void HostCarrier::removeWindow(void *memory) {
   std::scoped_lock lock(mutex);
   if (communicator && communicator->forgetWindow({&memory, 1}).isOk())
     --numWindows;

@@ -9,44 +9,44 @@ namespace kolo::nccl {
 
 using runtime::Status;
 
-LocalClique::LocalClique(int size)
-    : Clique(size), devices(static_cast<size_t>(size)), waiting(static_cast<size_t>(size)),
+LocalCarrier::LocalCarrier(int size)
+    : Carrier(size), devices(static_cast<size_t>(size)), waiting(static_cast<size_t>(size)),
       hasLeft(static_cast<size_t>(size)) {}
 
-void LocalClique::attach(int rank, int device) {
+void LocalCarrier::attach(int rank, int device) {
   std::scoped_lock lock(mutex);
   devices[static_cast<size_t>(rank)] = device;
 }
 
-Ticket LocalClique::submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) {
-  auto ticket = std::make_shared<Deposit>();
-  ticket->shape = shape;
-  ticket->buffers = buffers;
-  ticket->stream = stream;
+RequestPointer LocalCarrier::submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) {
+  auto request = std::make_shared<CallRequest>();
+  request->shape = shape;
+  request->buffers = buffers;
+  request->stream = stream;
   std::scoped_lock lock(mutex);
   if (!ended.empty()) {
-    ticket->state = Deposit::State::Failed;
-    ticket->code = Code::RemoteError;
-    ticket->message = describe(shape) + ": " + ended;
-    return ticket;
+    request->state = CallRequest::State::Failed;
+    request->code = Code::RemoteError;
+    request->message = describe(shape) + ": " + ended;
+    return request;
   }
-  waiting[static_cast<size_t>(rank)].push_back(ticket);
-  if (std::ranges::none_of(waiting, &std::deque<Ticket>::empty)) {
+  waiting[static_cast<size_t>(rank)].push_back(request);
+  if (std::ranges::none_of(waiting, &std::deque<RequestPointer>::empty)) {
     start();
     announce();
   }
-  return ticket;
+  return request;
 }
 
 /// Wakes those who await a call.
-void LocalClique::announce() {
+void LocalCarrier::announce() {
   std::unique_lock lock(arrival); // nobody is between a look and the wait then
   lock.unlock();
   changed.notify_all();
 }
 
 /// Makes the communicator when all ranks have come for the first time.
-void LocalClique::open() {
+void LocalCarrier::open() {
   if (isOpen)
     return;
   isOpen = true;
@@ -61,24 +61,25 @@ void LocalClique::open() {
 }
 
 /// Starts the call that every rank has submitted next.
-void LocalClique::start() {
-  std::vector<Ticket> call;
+void LocalCarrier::start() {
+  std::vector<RequestPointer> call;
   std::vector<runtime::RankBuffers> buffers;
   std::vector<runtime::StreamHandle> streams;
-  for (std::deque<Ticket> &queue : waiting) {
+  for (std::deque<RequestPointer> &queue : waiting) {
     call.push_back(queue.front());
     queue.pop_front();
     buffers.push_back(call.back()->buffers);
     streams.push_back(call.back()->stream);
   }
-  auto other = std::ranges::find_if(call, [&](const Ticket &each) { return each->shape != call.front()->shape; });
+  auto other =
+      std::ranges::find_if(call, [&](const RequestPointer &each) { return each->shape != call.front()->shape; });
   if (other != call.end()) {
     std::string message = "ranks call differently: rank 0 " + describe(call.front()->shape) + ", rank " +
                           std::to_string(other - call.begin()) + " " + describe((*other)->shape);
-    for (const Ticket &each : call) {
+    for (const RequestPointer &each : call) {
       each->code = Code::InvalidArgument;
       each->message = message;
-      each->state = Deposit::State::Failed;
+      each->state = CallRequest::State::Failed;
     }
     return;
   }
@@ -91,7 +92,7 @@ void LocalClique::start() {
   else if (decision.plugin)
     status = causeOf(communicator->run(*decision.plugin, decision.arguments, buffers, streams));
   bool isUsable = status.isOk() || !communicator || communicator->query().isOk();
-  for (const Ticket &each : call) {
+  for (const RequestPointer &each : call) {
     bool isFirst = each == call.front();
     if (communicator && (decision.plugin || !status.isOk())) {
       settle(decision, *each, status, isUsable, isFirst);
@@ -99,13 +100,13 @@ void LocalClique::start() {
       failUnknown(*each);
     } else {
       each->reason = communicator ? decision.reason : "devices that Kolo cannot use";
-      each->state = Deposit::State::Forwarded;
+      each->state = CallRequest::State::Forwarded;
     }
   }
 }
 
-void LocalClique::await(int rank, const Ticket &ticket) {
-  auto isDone = [&] { return ticket->state != Deposit::State::Waiting; };
+void LocalCarrier::await(int rank, const RequestPointer &request) {
+  auto isDone = [&] { return request->state != CallRequest::State::Waiting; };
   if (isDone())
     return;
   std::unique_lock arrivalLock(arrival);
@@ -115,30 +116,30 @@ void LocalClique::await(int rank, const Ticket &ticket) {
   std::scoped_lock lock(mutex);
   if (isDone())
     return;
-  auto missing = std::ranges::find_if(waiting, &std::deque<Ticket>::empty);
+  auto missing = std::ranges::find_if(waiting, &std::deque<RequestPointer>::empty);
   failAll("rank " + std::to_string(rank) + " waited " + std::to_string(timeoutMs()) + " ms for rank " +
               std::to_string(missing - waiting.begin()) + ", which did not call",
           true);
 }
 
 /// Ends all calls that wait.
-void LocalClique::failAll(const std::string &why, bool isFailure) {
+void LocalCarrier::failAll(const std::string &why, bool isFailure) {
   if (ended.empty())
     ended = why;
   if (isFailure && broken.isOk())
     broken = {runtime::StatusCode::PeerLost, why};
-  for (std::deque<Ticket> &queue : waiting)
+  for (std::deque<RequestPointer> &queue : waiting)
     for (; !queue.empty(); queue.pop_front()) {
-      Deposit &deposit = *queue.front();
-      deposit.code = Code::RemoteError;
-      deposit.message = describe(deposit.shape) + ": " + why;
-      deposit.state = Deposit::State::Failed;
+      CallRequest &request = *queue.front();
+      request.code = Code::RemoteError;
+      request.message = describe(request.shape) + ": " + why;
+      request.state = CallRequest::State::Failed;
     }
   announce();
 }
 
 /// All ranks' kernels are in their streams, so none of them waits for another call.
-Status LocalClique::flush(int rank) {
+Status LocalCarrier::flush(int rank) {
   std::scoped_lock lock(mutex);
   if (!communicator || hasLeft[static_cast<size_t>(rank)])
     return {};
@@ -146,7 +147,7 @@ Status LocalClique::flush(int rank) {
 }
 
 /// Ends what another thread awaits with the mutex, and so without it.
-void LocalClique::abort(int rank) {
+void LocalCarrier::abort(int rank) {
   int none = -1;
   abortedBy.compare_exchange_strong(none, rank);
   std::unique_lock lock(ending);
@@ -157,20 +158,20 @@ void LocalClique::abort(int rank) {
 }
 
 /// The devices do not know which rank has aborted.
-Status LocalClique::causeOf(const Status &status) const {
+Status LocalCarrier::causeOf(const Status &status) const {
   if (status.isOk() || abortedBy < 0)
     return status;
   return {runtime::StatusCode::PeerLost, "rank " + std::to_string(abortedBy) + " aborted this communicator"};
 }
 
-Status LocalClique::failure() {
+Status LocalCarrier::failure() {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock || !broken.isOk())
     return lock ? broken : Status();
   return communicator ? causeOf(communicator->query()) : Status();
 }
 
-Status LocalClique::leave(int rank, Leave how) {
+Status LocalCarrier::leave(int rank, Leave how) {
   const bool isAborted = how == Leave::Aborted;
   Status status;
   if (isAborted)

@@ -18,7 +18,7 @@ namespace {
 struct State {
   std::shared_mutex mutex;
   std::map<Comm, std::shared_ptr<Member>> members;
-  std::map<Key, std::weak_ptr<LocalClique>> cliques;
+  std::map<Key, std::weak_ptr<LocalCarrier>> carriers;
   std::atomic<uint64_t> numRemoved = 0; // a handle may be used again
 };
 
@@ -35,14 +35,14 @@ struct Last {
 };
 thread_local Last last;
 
-std::shared_ptr<LocalClique> localClique(const Key &key, int size) {
+std::shared_ptr<LocalCarrier> localCarrier(const Key &key, int size) {
   std::scoped_lock lock(state().mutex);
-  std::weak_ptr<LocalClique> &known = state().cliques[key];
-  std::shared_ptr<LocalClique> clique = known.lock();
-  if (!clique)
-    known = clique = std::make_shared<LocalClique>(size);
-  std::erase_if(state().cliques, [](const auto &entry) { return entry.second.expired(); });
-  return clique;
+  std::weak_ptr<LocalCarrier> &known = state().carriers[key];
+  std::shared_ptr<LocalCarrier> carrier = known.lock();
+  if (!carrier)
+    known = carrier = std::make_shared<LocalCarrier>(size);
+  std::erase_if(state().carriers, [](const auto &entry) { return entry.second.expired(); });
+  return carrier;
 }
 
 /// "" when all ranks are on this host and may be carried together; the same on all ranks.
@@ -70,14 +70,14 @@ void connect(Member &member, Board &board) {
   }
   bool isOneThread = std::ranges::all_of(notes, [&](const Note &each) { return each.thread == notes.front().thread; });
   if (isOneThread && real().kind == runtime::DeviceKind::Cuda) {
-    member.clique = localClique(member.key, member.size);
-    member.clique->attach(member.rank, member.device);
+    member.carrier = localCarrier(member.key, member.size);
+    member.carrier->attach(member.rank, member.device);
     return;
   }
   bool hasPeersHere = std::ranges::count(notes, getpid(), &Note::pid) > 1;
-  auto connected = HostClique::connect(board, member.rank, member.size, member.device, hasPeersHere);
+  auto connected = HostCarrier::connect(board, member.rank, member.size, member.device, hasPeersHere);
   if (connected.isOk()) {
-    member.clique = std::move(connected).value();
+    member.carrier = std::move(connected).value();
     return;
   }
   member.whyNot = "ranks that Kolo cannot connect";
@@ -116,7 +116,7 @@ void add(const Creation &creation) {
     wantStatistics();
   if (member->rank == 0 && door()->logLevel() != LogLevel::Off)
     print((member->isNonBlocking ? "communicator: " : "communicator of " + std::to_string(member->size) + " ranks: ") +
-          (member->clique ? "carried where a plugin has a program" : std::string("forwarded: ") + member->whyNot));
+          (member->carrier ? "carried where a plugin has a program" : std::string("forwarded: ") + member->whyNot));
   std::unique_lock lock(state().mutex);
   state().members[comm] = std::move(member);
   ++state().numRemoved; // of an older communicator with this handle
@@ -202,7 +202,7 @@ void finish(const Registration &registration, bool isDone) {
   Window window = isDone && registration.made ? *registration.made : nullptr;
   void *memory = window ? registration.memory : nullptr;
   runtime::Status status =
-      member.clique->ofOneRank()->addWindow(memory, registration.sizeBytes, addressesOf(member, memory, window));
+      member.carrier->ofOneRank()->addWindow(memory, registration.sizeBytes, addressesOf(member, memory, window));
   if (status.isOk())
     member.windows[window] = memory;
   else if (member.rank == 0 && door()->logLevel() != LogLevel::Off)

@@ -14,8 +14,8 @@ struct Member {
   int rank = 0, size = 1, device = 0;
   Key key = {};
   bool isNonBlocking = false;
-  std::shared_ptr<Clique> clique; // null: its calls are forwarded
-  const char *whyNot = nullptr;   // then
+  std::shared_ptr<Carrier> carrier; // null: its calls are forwarded
+  const char *whyNot = nullptr;     // then
   int64_t numSplits = 0, numShrinks = 0;
   std::atomic<Code> failure = Code::Success; // that was said
   std::map<Window, void *> windows;          // the begin of each window that peers access directly
