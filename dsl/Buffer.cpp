@@ -51,6 +51,8 @@ Buffer Buffer::cut(std::vector<Index> extents, Location location) const {
   };
   if (buffer.slotsFor >= 0)
     return mistake(" is that of its slots, which are not cut");
+  if (buffer.hasOwnBlocks)
+    return mistake(" is that of its blocks, which are not cut");
   std::vector<ExpressionRef> grid;
   for (const Index &extent : extents) {
     grid.push_back(extent.expression());

@@ -170,10 +170,9 @@ static void completeGrids(Recording &recording) {
   for (RecordedBuffer &buffer : recording.buffers) {
     if (buffer.slotsFor >= 0) {
       const RecordedBuffer &held = recording.buffers[size_t(buffer.slotsFor)];
-      size_t numBlockDims = held.hasBlockPerRank ? recording.groupDims.size() : 0;
       buffer.isMistaken |= held.isMistaken;
       if (!buffer.isMistaken)
-        buffer.slotCut.assign(held.grid.begin() + ptrdiff_t(numBlockDims), held.grid.end());
+        buffer.slotCut.assign(held.grid.begin() + ptrdiff_t(numBlockDims(recording, held)), held.grid.end());
     }
     checkSize(recording, buffer);
   }

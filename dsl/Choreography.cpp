@@ -113,6 +113,30 @@ Buffer Choreography::slots(const std::string &name, const Buffer &like, std::ini
   return result;
 }
 
+Buffer Choreography::blocks(const std::string &name, std::initializer_list<Index> grid, Location location) {
+  int number = addScratch(*recording, {.role = RecordedBuffer::Role::Scratch,
+                                       .name = name,
+                                       .hasBlockPerRank = false,
+                                       .grid = {},
+                                       .origin = recording->originOf(location)});
+  Buffer result{recording, number};
+  result.cut(grid, location);
+  recording->buffers[size_t(number)].hasOwnBlocks = true;
+  return result;
+}
+
+void Choreography::require(const Condition &sizes, const std::string &what, Location location) {
+  ExpressionRef condition = sizes.expression();
+  bool isOfSizes = !anyNode(condition, [](const Expression &node) {
+    return node.operands.empty() && node.kind != Kind::Constant && node.kind != Kind::DimSize;
+  });
+  std::string mistake = isOfSizes ? findMisuse(*recording, condition, {}) : "depends on more than sizes of the mesh";
+  if (!mistake.empty())
+    recording->report(location, "what the choreography requires " + mistake);
+  else
+    recording->requirements.push_back({condition, what, recording->originOf(location)});
+}
+
 static size_t append(Recording &recording, RecordedStatement statement) {
   for (const ExpressionRef &condition : recording.openConditions)
     statement.condition = statement.condition ? makeExpression(Kind::And, {statement.condition, condition}) : condition;

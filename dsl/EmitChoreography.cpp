@@ -139,7 +139,7 @@ void Emitter::emitBuffer(const RecordedBuffer &buffer) {
   if (recording.numVariants > 0)
     grid.push_back(constant(recording.numVariants));
   bool isSlots = buffer.slotsFor >= 0;
-  size_t blocks = isSlots ? grid.size() : buffer.hasBlockPerRank ? recording.groupDims.size() : 0;
+  size_t blocks = isSlots ? grid.size() : numBlockDims(recording, buffer);
   Value cut = isSlots ? emitProduct(buffer.slotCut) : Value();
   if (isSlots && recording.numVariants > 0)
     cut = createMul(builder, loc, cut, constant(recording.numVariants));

@@ -1,6 +1,8 @@
 // Symbolic expressions: construction and queries.
 #include "dsl/Expression.h"
 
+#include <algorithm>
+#include <bit>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -75,6 +77,45 @@ Index min(const Index &a, const Index &b) { return Index(binary(Kind::Min, a, b)
 Index max(const Index &a, const Index &b) { return Index(binary(Kind::Max, a, b)); }
 Index pow2(const Index &exponent) { return Index(makeExpression(Kind::Pow2, {exponent.expression()})); }
 Index log2(const Index &value) { return Index(makeExpression(Kind::Log2, {value.expression()})); }
+
+/// Calls `body` with base, base^2, ... below 2^62.
+static void forEachPower(int64_t base, const std::function<void(int64_t power)> &body) {
+  constexpr int64_t limit = int64_t(1) << 62;
+  for (int64_t power = std::max<int64_t>(base, 2); power < limit; power *= base) {
+    body(power);
+    if (power > limit / std::max<int64_t>(base, 2))
+      return;
+  }
+}
+
+Index pow(int64_t base, const Index &exponent) {
+  if (std::has_single_bit(uint64_t(base)))
+    return pow2(std::countr_zero(uint64_t(base)) * exponent);
+  Index result = 1, left = exponent;
+  forEachPower(base, [&](int64_t) {
+    result = result * (1 + (base - 1) * min(max(left, 0), 1));
+    left = left - 1;
+  });
+  return result;
+}
+
+Index log(int64_t base, const Index &value) {
+  if (std::has_single_bit(uint64_t(base)))
+    return log2(value) / std::countr_zero(uint64_t(base));
+  Index result = 0;
+  forEachPower(base, [&](int64_t power) { result = result + min(value / power, 1); });
+  return result;
+}
+
+Index reverseBits(const Index &value, const Index &numBits) {
+  constexpr int mostBits = 20; // as many as a mesh has ranks
+  Index result = 0, left = value;
+  for (int bit = 0; bit < mostBits; ++bit) {
+    result = 2 * result + left % 2;
+    left = left / 2;
+  }
+  return result / pow2(mostBits - numBits);
+}
 
 Index Table::operator[](const Index &index) const {
   return Index(std::make_shared<const Expression>(Expression{Kind::Lookup, 0, nullptr, {index.expression()}, entries}));

@@ -130,6 +130,7 @@ private:
   std::vector<std::string> printCallersBuffers();
   void nameCodecs();
   std::string printCodecs() const;
+  std::vector<std::string> printRequirements();
   std::string printTables();
   std::string printHead() const;
 
@@ -333,16 +334,17 @@ std::string SourcePrinter::likeOf(const RecordedBuffer &buffer) {
 
 std::string SourcePrinter::printMemory(int number) {
   const RecordedBuffer &buffer = recording.buffers[size_t(number)];
-  std::string start = quoted(buffer.name) + ", " + likeOf(buffer);
+  const bool isOfBlocks = buffer.hasOwnBlocks && buffer.sameGridAs < 0;
+  std::string start = quoted(buffer.name) + (isOfBlocks ? "" : ", " + likeOf(buffer));
   std::string codec;
   if (buffer.codecParameter >= 0)
     codec = codecs[size_t(buffer.codecParameter)];
   else if (buffer.codec != none())
     codec = codec::sourceOf(buffer.codec);
   std::string end = codec.empty() ? "" : ".as(" + codec + ")";
-  if (buffer.slotsFor >= 0)
-    return "c.slots(" + start + ", " + (buffer.grid.size() > 1 ? "{" + printGrid(number) + "}" : printGrid(number)) +
-           ")" + end;
+  if (buffer.slotsFor >= 0 || isOfBlocks)
+    return (isOfBlocks ? "c.blocks(" : "c.slots(") + start + ", " +
+           (buffer.grid.size() > 1 ? "{" + printGrid(number) + "}" : printGrid(number)) + ")" + end;
   return "c.scratch(" + start + ")" + (buffer.isGridFixed ? ".grid(" + printGrid(number) + ")" : "") + end;
 }
 
@@ -392,6 +394,13 @@ std::string SourcePrinter::printCodecs() const {
   return text;
 }
 
+std::vector<std::string> SourcePrinter::printRequirements() {
+  std::vector<std::string> lines;
+  for (const Requirement &requirement : recording.requirements)
+    lines.push_back("c.require(" + expressions.print(requirement.condition) + ", " + quoted(requirement.what) + ");");
+  return lines;
+}
+
 std::string SourcePrinter::printTables() {
   std::string text;
   for (const auto &[type, name, entries] : expressions.tables) {
@@ -425,14 +434,14 @@ std::string SourcePrinter::print() {
     line("c.stripe(" + std::to_string(recording.numVariants) + ", [](int) {});");
   std::string statements = std::exchange(body, "");
   expressions.parts.clear(); // what statements declare comes later in the text
-  std::vector<std::string> scratch = printScratch(), callers = printCallersBuffers();
+  std::vector<std::string> scratch = printScratch(), callers = printCallersBuffers(), required = printRequirements();
   std::vector<std::string> ofGrids = std::exchange(expressions.declarations, {});
 
   std::string names;
   for (const std::string &dim : expressions.dims)
     names += (names.empty() ? "" : ", ") + dim;
   std::string memory;
-  for (const std::vector<std::string> &lines : {ofGrids, callers, scratch})
+  for (const std::vector<std::string> &lines : {ofGrids, required, callers, scratch})
     for (const std::string &text : lines)
       memory += "  " + text + "\n";
   std::string text = printHead();

@@ -36,6 +36,7 @@ struct RecordedBuffer {
   std::vector<ExpressionRef> grid; // block dimensions included
   bool isGridFixed = false;        // by the author
   int sameGridAs = -1;             // buffer whose grid this one takes
+  bool hasOwnBlocks = false;       // of scratch memory: its whole grid enumerates blocks of `count` elements
   int slotsFor = -1;               // of slots: the buffer whose chunks they hold, which has no slots itself
   std::vector<ExpressionRef> slotCut =
       {}; // of slots: what cuts a block of that buffer into chunks; known once recorded
@@ -92,11 +93,19 @@ struct Diagnostic {
   std::string message;
 };
 
+/// Which sizes of the mesh the choreography is for.
+struct Requirement {
+  ExpressionRef condition; // of sizes alone
+  std::string what;        // ends the sentence "it needs ..."
+  Origin origin;
+};
+
 struct Recording {
   Definition definition;
   std::vector<int> groupDims;          // slowest first
   std::vector<RecordedBuffer> buffers; // 0: input, 1: output
   std::vector<RecordedCodec> codecs;
+  std::vector<Requirement> requirements;
   std::vector<RecordedStatement> statements;
   std::vector<RecordedItem> body;
   std::vector<Diagnostic> diagnostics; // once recorded: sorted by line, each once per caller
@@ -122,6 +131,11 @@ struct Recording {
   void report(const Location &location, std::string message) { report(originOf(location), std::move(message)); }
 };
 
+/// How many dimensions of a buffer's grid enumerate blocks. Not of slots.
+inline size_t numBlockDims(const Recording &recording, const RecordedBuffer &buffer) {
+  return buffer.hasOwnBlocks ? buffer.grid.size() : buffer.hasBlockPerRank ? recording.groupDims.size() : 0;
+}
+
 /// Runs the definition's body once. Never throws; what the body throws becomes a diagnostic. Choices of codecs that the
 /// body does not name are ignored: see `Recording::codecs`.
 std::unique_ptr<Recording> record(const Definition &definition, const std::map<std::string, Codec> &codecChoices = {});
@@ -129,6 +143,11 @@ std::unique_ptr<Recording> record(const Definition &definition, const std::map<s
 /// What an expression inside these loops uses that does not exist there ("uses ..."); empty when all is well.
 /// Coordinates are not looked at.
 std::string findMisuse(const Recording &recording, const ExpressionRef &expression, const std::vector<int> &loops);
+
+/// The first requirement that a mesh of these sizes does not meet; null: it meets all.
+const Requirement *findUnmet(const Recording &recording, const std::vector<int64_t> &sizes);
+/// What is wrong with such a mesh: "swing needs a power of two of ranks, which rank=6 is not".
+std::string describeUnmet(const Recording &recording, const Requirement &unmet, const std::vector<int64_t> &sizes);
 
 /// Checks a finished recording and completes it: default destinations, grids taken from other buffers, sizes of slots.
 void checkRecording(Recording &recording);

@@ -160,3 +160,16 @@ TEST(Emission, WhatAnExpressionUsesTwiceIsComputedOnce) {
   });
   EXPECT_EQ(occurrences(emitted(*recording, {{4}}), " = arith.addi "), 60u);
 }
+
+TEST(Emission, OwnBlocksEnumerateTheirWholeGridAndStripesCutThem) {
+  std::unique_ptr<Recording> recording = recordBody(AllGather, Mesh("rank"), [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Buffer stage = c.blocks("stage", {d, 3});
+    c.stripe(2, [&](int) { c.copy(c.input(), stage[{0, 1}]); });
+    c.copy(stage[{0, 1}], c.output()[c.rank()]);
+  });
+  EXPECT_TRUE(recording->diagnostics.empty());
+  std::string text = emitted(*recording, {{4}});
+  EXPECT_EQ(occurrences(text, "kolo.buffer scratch \"stage\""), 1u) << text;
+  EXPECT_EQ(occurrences(text, "blocks 2 : !kolo.buffer<3>"), 1u) << text;
+}

@@ -493,3 +493,33 @@ TEST(Mistakes, AMistakeInABuildingBlockKnowsTheLinesThatCalledIt) {
   EXPECT_EQ(found[4].location.line(), last);
   EXPECT_EQ(callerLines(found[4]), Lines{}) << "no block is open any more";
 }
+
+TEST(Mistakes, ARequirementIsOfSizesAlone) {
+  expectMistakes(Broadcast, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.require(d.size() > 1, "two ranks");
+    mistakeBelow("what the choreography requires depends on more than sizes of the mesh");
+    c.require(c.rank()[d] < 4, "few ranks");
+    mistakeBelow("what the choreography requires depends on more than sizes of the mesh");
+    c.require(c.root()[d] < 4, "an early root");
+    mistakeBelow("what the choreography requires uses a dimension that the mesh does not have");
+    c.require(Dim().size() > 1, "more");
+  });
+}
+
+TEST(Mistakes, BlocksAreNotCut) {
+  expectMistakes(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Buffer stage = c.blocks("stage", {d, 2});
+    c.copy(c.input(), stage[{c.rank()[d], 1}]);
+    c.copy(stage[{0, 1}], c.output()[0]);
+    mistakeBelow("the grid of 'stage' is that of its blocks, which are not cut");
+    stage.grid(d);
+    mistakeBelow("the grid of 'bad' depends on the rank; it must be the same on every rank");
+    c.blocks("bad", c.rank()[d]);
+    mistakeBelow("there is a buffer named 'stage' already");
+    c.blocks("stage", 2);
+    mistakeBelow("the source slice has 1 indices, the grid of 'stage' has 2 dimensions");
+    c.copy(stage[0], c.output()[0]);
+  });
+}

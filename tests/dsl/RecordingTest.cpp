@@ -218,3 +218,57 @@ TEST(Expressions, ThatShareTheirPartsAreGoneThroughOnce) {
   EXPECT_FALSE(anyNode(start, [](const Expression &node) { return node.kind == Expression::Kind::Root; }));
   EXPECT_FALSE(isSame(start, recording->statements.back().relation->steps.front().amount));
 }
+
+TEST(Requirements, AreOfTheSizesForWhichTheConditionHolds) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, Mesh("row", "column"), [](Choreography &c) {
+    auto [row, column] = c.dims<2>();
+    c.require(row.size() == pow2(log2(row)), "a power of two of rows");
+    c.require((column + 1) % 3 != 0 && !(column > 6), "at most 6 columns, not 2 or 5");
+    c.inPlace();
+  });
+  EXPECT_TRUE(recording->diagnostics.empty());
+  for (int64_t rows = 1; rows < 20; ++rows)
+    for (int64_t columns = 1; columns < 10; ++columns) {
+      const Requirement *unmet = findUnmet(*recording, {rows, columns});
+      const bool isFirst = (rows & (rows - 1)) != 0, isSecond = columns % 3 == 2 || columns > 6;
+      ASSERT_EQ(unmet != nullptr, isFirst || isSecond) << rows << " " << columns;
+      if (unmet)
+        EXPECT_EQ(unmet->what, isFirst ? "a power of two of rows" : "at most 6 columns, not 2 or 5");
+    }
+  EXPECT_EQ(describeUnmet(*recording, *findUnmet(*recording, {6, 1}), {6, 1}),
+            "test needs a power of two of rows, which row=6,column=1 is not");
+}
+
+TEST(Requirements, AreNotMetWhereTheirConditionHasNoValue) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.require(12 / (d - 3) > 0, "more than 3 ranks");
+  });
+  EXPECT_NE(findUnmet(*recording, {3}), nullptr);
+  EXPECT_EQ(findUnmet(*recording, {4}), nullptr);
+}
+
+TEST(Expressions, OfPowersAndLogarithmsHaveTheirValues) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    for (int64_t base : {2, 3, 4, 7, 10, 16, 1000}) {
+      c.require(pow(base, log(base, d)) <= d.size() && d.size() < pow(base, log(base, d) + 1), "the logarithm");
+      c.require(log(base, pow(base, d % 7)) == d % 7, "the inverse");
+      c.require(pow(base, 1) == base && pow(base, 0) == 1 && pow(base, 2) == base * base, "small powers");
+    }
+  });
+  for (int64_t size = 1; size < 3000; ++size)
+    ASSERT_EQ(findUnmet(*recording, {size}), nullptr) << size;
+}
+
+TEST(Expressions, OfReversedBitsHaveTheirValues) {
+  std::unique_ptr<Recording> recording = recordBody(AllReduce, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Index bits = log2(d) + 1, reversed = reverseBits(d, bits);
+    c.require(reverseBits(reversed, bits) == d.size(), "the inverse");
+    c.require(reversed % 2 == 1 && reversed < pow2(bits), "the highest bit first");
+    c.require(reverseBits(d, 0) == 0 && reverseBits(6, 3) == 3 && reverseBits(1, 20) == pow2(19), "known ones");
+  });
+  for (int64_t size = 1; size < 3000; ++size)
+    ASSERT_EQ(findUnmet(*recording, {size}), nullptr) << size;
+}

@@ -92,6 +92,11 @@ std::unique_ptr<dsl::Recording> addChoreography(ModuleOp module, const dsl::Defi
     mistakes.add(diagnostic.location, diagnostic.message, diagnostic.callers);
   if (recording->buffers.empty())
     return recording; // not even its mesh is right: nothing was recorded
+  for (const std::vector<int64_t> &mesh : sizes)
+    if (const dsl::Requirement *unmet = dsl::findUnmet(*recording, mesh)) {
+      mistakes.add(unmet->origin.location, dsl::describeUnmet(*recording, *unmet, mesh), unmet->origin.callers);
+      return recording;
+    }
   OwningOpRef<ModuleOp> emitted = dsl::emitChoreography(*module.getContext(), *recording, sizes);
   module.getBody()->getOperations().splice(module.getBody()->end(), emitted->getBody()->getOperations());
   return recording;

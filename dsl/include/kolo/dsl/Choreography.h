@@ -66,6 +66,17 @@ public:
   Buffer slots(const std::string &name, const Buffer &like, std::initializer_list<Index> grid,
                Location location = Location::current());
 
+  /// Memory for intermediate results of its own extent: `count` blocks, or a small grid of them. Each is as large as a
+  /// block of the caller's buffers: of `count` elements, as the call gives it. Blocks are not cut further.
+  Buffer blocks(const std::string &name, const Index &count, Location location = Location::current()) {
+    return blocks(name, {count}, location);
+  }
+  Buffer blocks(const std::string &name, std::initializer_list<Index> grid, Location location = Location::current());
+
+  /// Says which sizes of the mesh the choreography is for: those for which the condition holds. `what` ends the
+  /// sentence "it needs ..." of the refusal of others: "a power of two of ranks".
+  void require(const Condition &sizes, const std::string &what, Location location = Location::current());
+
   void copy(const Slice &source, const Slice &destination, Location location = Location::current());
   /// Combines, by the call's operation, into the destination.
   void reduce(const Slice &source, const Slice &destination, Location location = Location::current());

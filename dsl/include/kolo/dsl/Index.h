@@ -65,6 +65,12 @@ Index min(const Index &a, const Index &b);
 Index max(const Index &a, const Index &b);
 Index pow2(const Index &exponent); ///< 2 to the power of 0 <= exponent < 63.
 Index log2(const Index &value);    ///< The largest k with pow2(k) <= value, for value >= 1.
+/// `base`, at least 2, to the power of an exponent of at least 0; the power is below 2^62.
+Index pow(int64_t base, const Index &exponent);
+/// The largest k with pow(base, k) <= value, for value >= 1.
+Index log(int64_t base, const Index &value);
+/// The lowest `numBits` bits of a value of at least 0, in reverse order; 0 <= numBits <= 20.
+Index reverseBits(const Index &value, const Index &numBits);
 
 Condition operator==(const Index &a, const Index &b);
 Condition operator!=(const Index &a, const Index &b);
