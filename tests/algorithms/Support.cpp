@@ -29,6 +29,8 @@ static const FlippingAlgorithm flippingAlgorithms[] = {
 };
 
 std::optional<std::string> reasonToRefuse(const std::string &algorithm, const Sizes &mesh) {
+  if (std::string unmet = test::requirementAgainst(algorithm, mesh); !unmet.empty())
+    return unmet;
   for (const FlippingAlgorithm &flipping : flippingAlgorithms)
     if (flipping.name == algorithm && !std::has_single_bit(uint64_t(mesh[flipping.dim])))
       return "flips coordinates of a dimension of " + std::to_string(mesh[flipping.dim]) + ", not a power of two";

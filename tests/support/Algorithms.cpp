@@ -78,9 +78,16 @@ static bool takes(const std::string &name, const Sizes &mesh, std::unique_ptr<ml
   return isTaken;
 }
 
+std::string requirementAgainst(const std::string &name, const Sizes &mesh) {
+  std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
+  const dsl::Requirement *unmet = dsl::findUnmet(*recording, mesh);
+  return unmet ? dsl::describeUnmet(*recording, *unmet, mesh) : "";
+}
+
 std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> candidates) {
   llvm::erase_if(candidates, [&](const Sizes &mesh) {
-    return !takes(name, mesh, createCheckChoreography(), "the size must be a power of two");
+    return !requirementAgainst(name, mesh).empty() ||
+           !takes(name, mesh, createCheckChoreography(), "the size must be a power of two");
   });
   return candidates;
 }

@@ -30,6 +30,9 @@ mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::st
                                        const std::vector<Sizes> &meshes,
                                        const std::map<std::string, codec::Codec> &codecs = {});
 
+/// What an algorithm says of a mesh that it is not for; empty: it is for it.
+std::string requirementAgainst(const std::string &name, const Sizes &mesh);
+
 /// Those of the meshes that the compiler takes an algorithm for. Fails the test where it refuses one for a reason that
 /// is not documented.
 std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> candidates);
