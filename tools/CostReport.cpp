@@ -65,6 +65,8 @@ Json sizeJson(const CostedSize &size, SourceText &source) {
                                {"share", load.share}});
   if (!prediction.traffic.empty())
     result["traffic"] = prediction.traffic;
+  for (const cost::LevelTraffic &level : size.levels)
+    result["levels"].push_back({{"level", level.level}, {"bytes", level.bytes}});
   return result;
 }
 
@@ -112,6 +114,14 @@ void printBreakdown(const CostedSize &size, SourceText &source) {
                row.line ? fmt::format("{}:{}  {}", row.file, row.line, source.line(row.file, row.line)) : row.file);
 }
 
+void printLevelTraffic(const CostedSize &size) {
+  std::string text;
+  for (const cost::LevelTraffic &level : size.levels)
+    text += fmt::format("{} {:.0f} through {}", text.empty() ? "" : ",", level.bytes, level.level);
+  if (!text.empty())
+    fmt::print("bytes between nodes:{}\n", text);
+}
+
 void printSchedule(const CostReport &report, const CostedSchedule &schedule, bool everyBreakdown) {
   std::string fields = toJson(schedule.schedule).dump();
   fmt::print("{}{} on {}, {}{}: in {}, rates: {}\n", schedule.name, fields == "{}" ? "" : " " + fields, report.machine,
@@ -123,8 +133,11 @@ void printSchedule(const CostReport &report, const CostedSchedule &schedule, boo
                size.bound ? timeText(size.bound->seconds) : "-", fractionText(size), size.prediction.bottleneck);
   SourceText source;
   for (const CostedSize &size : schedule.sizes)
-    if (everyBreakdown || &size == &schedule.sizes.back())
+    if (everyBreakdown || &size == &schedule.sizes.back()) {
       printBreakdown(size, source);
+      if (everyBreakdown)
+        printLevelTraffic(size);
+    }
 }
 
 void print(const CostReport &report, bool everyBreakdown) {
@@ -203,16 +216,18 @@ void PlacedRequest::keepBounds(bool areKept) {
     bounds.reset();
 }
 
-void PlacedRequest::add(int64_t bytes, cost::Prediction prediction) {
+void PlacedRequest::add(int64_t bytes, cost::Prediction prediction, std::vector<cost::LevelTraffic> levels) {
   std::optional<cost::LowerBound> bound;
   if (bounds)
     bound = bounds->of(KoloCollective(int(kindOf(request.definitions.front().collective))), bytes);
-  schedule.sizes.push_back({std::move(prediction), std::move(bound)});
+  schedule.sizes.push_back({std::move(prediction), std::move(bound), std::move(levels)});
 }
 
 void ReportOutput::addTo(CLI::App &command) {
-  command.add_flag("--breakdown", wantsBreakdown,
-                   "what each statement costs, for every size; without it, for the largest one");
+  command.add_flag(
+      "--breakdown", wantsBreakdown,
+      "what each statement costs, for every size; without it, for the largest one. Simulations\nalso show the bytes "
+      "between nodes, by the level of the network that joins these");
   command.add_option("--html", html, "also as a page for a browser, to this file");
 }
 

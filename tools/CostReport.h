@@ -1,6 +1,7 @@
 // How predictions are shown: as tables, and as JSON. Used by the commands that predict.
 #pragma once
 
+#include "compiler/cost/LevelTraffic.h"
 #include "compiler/cost/bounds/Bounds.h"
 #include "tools/CostOptions.h"
 
@@ -14,7 +15,8 @@ namespace kolo::tools {
 
 struct CostedSize {
   cost::Prediction prediction;
-  std::optional<cost::LowerBound> bound; // nothing: of a collective of some of the mesh's ranks, or with codecs
+  std::optional<cost::LowerBound> bound;       // nothing: of a collective of some of the mesh's ranks, or with codecs
+  std::vector<cost::LevelTraffic> levels = {}; // of a simulation on several nodes
 };
 
 struct CostedSchedule {
@@ -31,7 +33,7 @@ struct CostReport {
 
 /// Fields: machine, mesh, placement, collective, rates, model, schedules[] with name, schedule, mesh and sizes[]; these
 /// with bytes, seconds, latencySeconds, boundSeconds and fractionOfBound (absent without a bound), bottleneck,
-/// statements[], links[] and traffic.
+/// statements[], links[] and traffic; simulations on several nodes, levels[].
 nlohmann::ordered_json toJson(const CostReport &report);
 
 /// A report without schedules. Throws ToolError (Usage) where the requests are of several collectives.
@@ -48,7 +50,7 @@ struct PlacedRequest {
 
   /// The bounds are of exact calls: a program with codecs may move less.
   void keepBounds(bool areKept);
-  void add(int64_t bytes, cost::Prediction prediction);
+  void add(int64_t bytes, cost::Prediction prediction, std::vector<cost::LevelTraffic> levels = {});
 
   CompileRequest request; // on the mesh that the choreography has
   Runners runners;

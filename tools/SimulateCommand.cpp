@@ -84,13 +84,16 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
   const std::string &name = placed.schedule.name;
   compileForCosts(
       placed.request, placed.runners, [&](mlir::ModuleOp, mlir::ModuleOp channel, const ResolvedSchedule &) {
-        cost::Simulation simulation = orThrow(
-            cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
-                                     {options.parsedRates(), programs.lanes, numCalls, programs.elementBytes()}),
-            name + ": ");
+        cost::Simulation simulation =
+            orThrow(cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
+                                             {options.parsedRates(), programs.lanes, numCalls, programs.elementBytes(),
+                                              options.json || output.wantsBreakdown}),
+                    name + ": ");
         placed.keepBounds(!findCoded(channel));
-        for (int64_t bytes : options.sizes())
-          placed.add(bytes, predict(simulation, machine, placed.placement, name, bytes).prediction);
+        for (int64_t bytes : options.sizes()) {
+          cost::SimulationOutcome outcome = predict(simulation, machine, placed.placement, name, bytes);
+          placed.add(bytes, std::move(outcome.prediction), std::move(outcome.levels));
+        }
       });
   return std::move(placed.schedule);
 }

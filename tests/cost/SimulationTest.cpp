@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 
 namespace kolo::cost {
 namespace {
@@ -340,6 +341,72 @@ TEST(CostedPrograms, KeepTheirSynchronisationWhereNoCheckFollowsTheirInference) 
     return numWaits;
   };
   EXPECT_GT(countWaits(1), countWaits(std::nullopt));
+}
+
+/// What goes between groups of the dragonfly, which has one rank on each of 64 nodes.
+double globalBytes(const std::string &name, int64_t bytes) {
+  const Machine machine = machineOf(MACHINES "/dragonfly.json");
+  Case what = shipped(name, {64});
+  what.placement = "per-node=1";
+  what.options.countsLevels = true;
+  double result = 0;
+  withSimulation(machine, what, [&](const Simulation &simulation) {
+    const SimulationOutcome outcome = outcomeOf(simulation, bytes);
+    ASSERT_EQ(outcome.levels.size(), 2u);
+    EXPECT_EQ(outcome.levels[0].level, "group");
+    EXPECT_EQ(outcome.levels[1].level, "global");
+    EXPECT_GT(outcome.levels[0].bytes, 0);
+    result = outcome.levels[1].bytes;
+  });
+  return result;
+}
+
+constexpr int64_t dragonflyRanks = 64, dragonflyGroup = 18;
+
+int64_t groupOf(int64_t rank) { return rank / dragonflyGroup; }
+
+/// The peer of a step of the alternating butterfly.
+int64_t alternatingPeer(int64_t rank, int step) {
+  int64_t distance = 0, power = 1;
+  for (int i = 0; i <= step; ++i, power *= -2)
+    distance += power;
+  return ((rank + (rank % 2 ? -distance : distance)) % dragonflyRanks + dragonflyRanks) % dragonflyRanks;
+}
+
+TEST(Simulation, CountsWhatAReduceScatterSendsBetweenGroups) {
+  double alternating = 0, halving = 0;
+  for (int64_t rank = 0; rank < dragonflyRanks; ++rank)
+    for (int step = 0; step < 6; ++step) {
+      double bytes = double(mib >> (step + 1));
+      alternating += groupOf(rank) != groupOf(alternatingPeer(rank, step)) ? bytes : 0;
+      halving += groupOf(rank) != groupOf(rank ^ (dragonflyRanks >> (step + 1))) ? bytes : 0;
+    }
+  EXPECT_EQ(globalBytes("bineReduceScatter", mib), alternating);
+  EXPECT_EQ(globalBytes("recursiveHalvingReduceScatter", mib), halving);
+}
+
+TEST(Simulation, CountsWhatABroadcastSendsBetweenGroups) {
+  std::vector<int64_t> ranks = {0};
+  double bytes = 0;
+  for (int step = 5; step >= 0; --step)
+    for (size_t i = 0, numKnown = ranks.size(); i < numKnown; ++i) {
+      ranks.push_back(alternatingPeer(ranks[i], step));
+      bytes += groupOf(ranks[i]) != groupOf(ranks.back()) ? double(mib) : 0;
+    }
+  EXPECT_EQ(std::set<int64_t>(ranks.begin(), ranks.end()).size(), size_t(dragonflyRanks));
+  EXPECT_EQ(globalBytes("bineBroadcast", mib), bytes);
+}
+
+TEST(Simulation, SendsAtMostSevenTenthsBetweenGroupsAlongBineTrees) {
+  const std::pair<const char *, const char *> algorithms[] = {{"bineBroadcast", "binomialBroadcast"},
+                                                              {"bineReduceScatter", "recursiveHalvingReduceScatter"},
+                                                              {"bineAllGather", "recursiveDoublingAllGather"},
+                                                              {"bineAllReduce", "rabenseifnerAllReduce"}};
+  for (auto [bine, other] : algorithms) {
+    double most = 0.7 * globalBytes(other, mib);
+    EXPECT_GT(most, 0) << other;
+    EXPECT_LE(globalBytes(bine, mib), most) << bine;
+  }
 }
 
 } // namespace

@@ -30,7 +30,7 @@ struct Simulation::Parts {
   std::vector<RankProgram> ownPrograms(const CallSize &call) const;
   Workload workloadFor(const CallSize &call) const;
   std::optional<CostMistake> checkSteps(bool isUniform) const;
-  std::vector<std::vector<double>> trafficOf(const Workload &workload) const;
+  void addTraffic(const Workload &workload, SimulationOutcome &outcome) const;
   std::string describe(uint32_t statement) const;
   std::optional<CostMistake> explain(const SimulationResult &result) const;
   Prediction summarise(const SimulationResult &result, const Network &network) const;
@@ -247,11 +247,16 @@ std::optional<CostMistake> Simulation::Parts::checkSteps(bool isUniform) const {
                                  mostOwnSteps)};
 }
 
-std::vector<std::vector<double>> Simulation::Parts::trafficOf(const Workload &workload) const {
+void Simulation::Parts::addTraffic(const Workload &workload, SimulationOutcome &outcome) const {
   size_t numDevices = size_t(machine.devicesPerNode());
-  std::vector<std::vector<double>> traffic(numDevices, std::vector<double>(numDevices));
+  std::vector<std::vector<double>> &traffic = outcome.prediction.traffic;
+  traffic.assign(numDevices, std::vector<double>(numDevices));
+  const bool countsLevels = options.countsLevels && placement.numNodes() > 1;
+  for (size_t level = 0; level < machine.levels().size() && countsLevels; ++level)
+    outcome.levels.push_back({machine.levels()[level].name});
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
-    if (placement.nodeOf(rank) != 0)
+    const int64_t node = placement.nodeOf(rank);
+    if (node != 0 && !countsLevels)
       continue;
     const RankProgram &program = workload.programs[workload.programOf[size_t(rank)]];
     for (const Instruction &step : program.code) {
@@ -260,15 +265,16 @@ std::vector<std::vector<double>> Simulation::Parts::trafficOf(const Workload &wo
       for (const Leg &leg : llvm::ArrayRef(program.legs).slice(step.first, step.number)) {
         if (leg.kind != Leg::Kind::ReadPeer && leg.kind != Leg::Kind::WritePeer)
           continue;
-        int64_t peer = workload.peerOf(uint32_t(rank), leg.channel);
-        if (placement.nodeOf(peer) != 0)
-          continue;
-        int64_t from = leg.kind == Leg::Kind::ReadPeer ? peer : rank, to = from == rank ? peer : rank;
-        traffic[size_t(placement.deviceOf(from))][size_t(placement.deviceOf(to))] += double(step.bytes) * leg.bytes;
+        const int64_t peer = workload.peerOf(uint32_t(rank), leg.channel), nodeOfPeer = placement.nodeOf(peer);
+        const double bytes = double(step.bytes) * leg.bytes;
+        const int64_t from = leg.kind == Leg::Kind::ReadPeer ? peer : rank, to = from == rank ? peer : rank;
+        if (nodeOfPeer != node && countsLevels)
+          outcome.levels[machine.commonLevel(node, nodeOfPeer)].bytes += bytes;
+        else if (nodeOfPeer == 0 && node == 0)
+          traffic[size_t(placement.deviceOf(from))][size_t(placement.deviceOf(to))] += bytes;
       }
     }
   }
-  return traffic;
 }
 
 std::string Simulation::Parts::describe(uint32_t statement) const {
@@ -361,7 +367,7 @@ std::variant<SimulationOutcome, CostMistake> Simulation::predict(int64_t bytes, 
     return *mistake;
   SimulationOutcome outcome{parts->summarise(result, network), result.numTransfers};
   outcome.prediction.bytes = bytes;
-  outcome.prediction.traffic = parts->trafficOf(workload);
+  parts->addTraffic(workload, outcome);
   return outcome;
 }
 

@@ -7,6 +7,7 @@
 // A row's bytes and bottleneck are those of all its transfers, on the chain or not.
 #pragma once
 
+#include "compiler/cost/LevelTraffic.h"
 #include "compiler/cost/simulation/Network.h"
 #include "ir/Kolo.h"
 
@@ -19,6 +20,7 @@ struct SimulationOptions {
   int64_t lanes = 0;                          // of every rank; 0: as many as it takes
   int64_t numCalls = 1;                       // that follow each other at once; predictions are the mean of one
   int64_t elementBytes = defaultElementBytes; // of the call; matters to programs with codecs only
+  bool countsLevels = false;                  // goes through the steps of all ranks for `levels`
 };
 
 /// Where the author wrote a statement. A building block has one for each of its calls.
@@ -29,7 +31,8 @@ struct SimulatedLine {
 
 struct SimulationOutcome {
   Prediction prediction;
-  int64_t numTransfers = 0; // of all calls
+  int64_t numTransfers = 0;              // of all calls
+  std::vector<LevelTraffic> levels = {}; // of one call on several nodes, from the inside out; empty if not counted
 };
 
 /// A program's steps on the mesh of a placement, for any number of bytes.
