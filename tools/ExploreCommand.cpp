@@ -26,13 +26,14 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ExploreCommand : CostOptions {
-  std::string collective, source, plugins, target = "cpu", html;
-  int64_t nodes = 1;
+  std::string collective, source, plugins, target = "cpu", html, maxScratch;
+  int64_t nodes = 1, maxLanes = 0;
   uint64_t seed = 0;
   size_t structures = 200, runnersUp = 2;
   unsigned threads = 0;
 
   KoloCollective parsedCollective() const;
+  std::optional<int64_t> maxScratchBytes() const;
   std::string text() const;
 };
 
@@ -43,12 +44,27 @@ KoloCollective ExploreCommand::parsedCollective() const {
   return KoloCollective(int(*kind));
 }
 
+std::optional<int64_t> ExploreCommand::maxScratchBytes() const {
+  if (maxScratch.empty())
+    return std::nullopt;
+  if (maxScratch == "0")
+    return 0;
+  const std::vector<int64_t> limits = parseSizes(maxScratch, "--max-scratch");
+  if (limits.size() != 1)
+    throw ToolError(ExitCode::Usage, "--max-scratch: '" + maxScratch + "' is more than one size");
+  return limits.front();
+}
+
 /// The command without folders: what the sources say that they come from.
 std::string ExploreCommand::text() const {
   std::string text = fmt::format("kolo explore {} --machine {} --nodes {} --bytes {} --seed {}", collective,
                                  std::filesystem::path(machine).filename().string(), nodes, bytes, seed);
   if (rates != "peak")
     text += " --rates " + rates;
+  if (maxLanes > 0)
+    text += fmt::format(" --max-lanes {}", maxLanes);
+  if (!maxScratch.empty())
+    text += " --max-scratch " + maxScratch;
   return text + fmt::format(" --structures {} --runners-up {}", structures, runnersUp);
 }
 
@@ -289,16 +305,18 @@ double secondsOf(const Report &report, size_t number, size_t size) {
   return report.candidate(number).seconds[size] * correction.value_or(1);
 }
 
-/// Of the candidates that are proved, the fastest at a size on a mesh, or in one dimension.
-size_t fastestOn(const Report &report, const cost::PlacedMesh &mesh, size_t size) {
+/// Of the candidates that are proved and allowed, the fastest at a size on a mesh, or in one dimension. Nothing where
+/// there is none.
+std::optional<size_t> fastestOn(const Report &report, const cost::PlacedMesh &mesh, size_t size) {
   std::optional<size_t> best;
   for (size_t number : report.shown(true)) {
     const PlacedCandidate &candidate = report.candidate(number);
     bool fits = candidate.mesh.names.size() == 1 || candidate.mesh.names == mesh.names;
-    if (fits && (!best || secondsOf(report, number, size) < secondsOf(report, *best, size)))
+    if (fits && std::isfinite(candidate.seconds[size]) &&
+        (!best || secondsOf(report, number, size) < secondsOf(report, *best, size)))
       best = number;
   }
-  return *best; // the mesh is one of them
+  return best;
 }
 
 /// What a table says of some calls, and who does them.
@@ -312,11 +330,13 @@ void addEntries(std::vector<Selected> &table, const Report &report, const cost::
                 runtime::MemoryKind memory) {
   const std::vector<int64_t> &sizes = report.request.sizes;
   for (size_t size = 0; size < sizes.size(); ++size) {
-    size_t number = fastestOn(report, mesh, size);
+    const std::optional<size_t> number = fastestOn(report, mesh, size);
+    if (!number)
+      return; // larger calls take more scratch memory
     bool isLast = size + 1 == sizes.size();
     if (!isLast && fastestOn(report, mesh, size + 1) == number)
       continue;
-    const PlacedCandidate &candidate = report.candidate(number);
+    const PlacedCandidate &candidate = report.candidate(*number);
     TableEntry entry{*runtime::parseCollectiveKind(report.command.collective),
                      int(mesh.numRanks()),
                      memory,
@@ -327,7 +347,7 @@ void addEntries(std::vector<Selected> &table, const Report &report, const cost::
       entry.mesh = toMesh(mesh);
     if (!isLast) // a size between two goes by the nearer, by ratio
       entry.upToBytes = int64_t(std::sqrt(double(sizes[size]) * double(sizes[size + 1])));
-    table.push_back({std::move(entry), number});
+    table.push_back({std::move(entry), *number});
   }
 }
 
@@ -424,8 +444,13 @@ void exploreCommand(const ExploreCommand &command) {
   explore::SearchOptions search{command.structures, command.seed,
                                 command.threads ? command.threads : std::max(1u, std::thread::hardware_concurrency()),
                                 showProgress};
-  ExploreRequest request{collective, machine,          command.nodes, command.sizes(), command.parsedRates(),
-                         search,     command.runnersUp};
+  if (command.maxLanes > 0 && machine.device().laneBandwidth.at(cost::beyondCaches) <= 0)
+    throw ToolError(ExitCode::Usage,
+                    fmt::format("--max-lanes: {} does not say what a lane moves, so more lanes make nothing faster",
+                                machine.name()));
+  ExploreRequest request{
+      collective, machine,           command.nodes,    command.sizes(),          command.parsedRates(),
+      search,     command.runnersUp, command.maxLanes, command.maxScratchBytes()};
   const Exploration found = tools::explore(request);
   Report report{command, request, found};
   if (!command.writesToStandardOutput()) {
@@ -464,6 +489,14 @@ void addExploreCommand(CLI::App &app) {
   command->add_option("--runners-up", options->runnersUp, "shown for each size, beside the best")
       ->check(CLI::Range(size_t(0), size_t(100)))
       ->capture_default_str();
+  command
+      ->add_option("--max-lanes", options->maxLanes,
+                   "lanes of every rank, on a machine that says what a lane moves; 0: as many as it takes")
+      ->check(CLI::Range(int64_t(0), int64_t(65536)))
+      ->capture_default_str();
+  command->add_option("--max-scratch", options->maxScratch,
+                      "bytes of memory that a program may take on every rank beside its caller's, as 64M;\nat sizes at "
+                      "which it takes more, a candidate is left out");
   command->add_option("--threads", options->threads, "0: one for each core")
       ->check(CLI::Range(0u, 1024u))
       ->capture_default_str();

@@ -68,6 +68,22 @@ class Explore(ToolTest):
         rings = found["schedules"][row["rings"]]["sizes"][0]
         self.assertAlmostEqual(rings["fractionOfBound"], 0.66, delta=0.02)
 
+    def test_limits_scratch_memory_and_lanes(self):
+        limits = ["--nodes", "1", "--bytes", "1M", "--runners-up", "4"]
+        free = self.explored("all_reduce", *limits)
+        limited = self.explored("all_reduce", *limits, "--max-scratch", "0")
+        self.assertIn("--max-scratch 0", limited["command"])
+        names = [{ranked["name"] for ranked in found["frontier"][0]["ranked"]} for found in (free, limited)]
+        self.assertFalse([name for name in names[1] if "slotted" in name.lower() or "-ll" in name], names[1])
+        self.assertTrue(names[1])
+        self.assertLessEqual(free["frontier"][0]["ranked"][0]["seconds"], limited["frontier"][0]["ranked"][0]["seconds"])
+        said = self.succeeds("explore", "all_reduce", *SMALL, *limits, "--max-scratch", "0")
+        self.assertIn("takes more scratch memory at every size than is allowed", said)
+        for text, message in (("1K,2K", "more than one size"), ("much", "--max-scratch"), ("-1", "--max-scratch")):
+            self.refuses(2, "explore", "all_reduce", *SMALL, f"--max-scratch={text}", says=message)
+        self.refuses(2, "explore", "all_reduce", *SMALL, "--max-lanes", "4", says="does not say what a lane moves")
+        self.refuses(2, "explore", "all_reduce", *SMALL, "--max-lanes", "-1", says="--max-lanes")
+
     def test_costs_the_shipped_algorithms_alone_where_no_structure_is_asked_for(self):
         found = json.loads(self.succeeds("explore", "all_gather", "--machine", "frontier", "--structures", "0", "--bytes", "1M,64M", "--json", "-"))
         self.assertEqual({schedule["origin"] for schedule in found["schedules"]}, {"shipped", "rings"})

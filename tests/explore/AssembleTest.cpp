@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace kolo::tools {
 namespace {
@@ -64,6 +65,51 @@ TEST(Assembled, AllReduceOfManySlicesOnSeveralNodesIsProved) {
   });
   ASSERT_NE(structure, space.structures.end());
   EXPECT_NO_THROW(prove(assemble(*structure), structure->mesh(), {.pipelineDepth = 16}));
+}
+
+/// By name, on so many nodes of Frontier.
+explore::Structure structureCalled(KoloCollective collective, int64_t nodes, const std::string &name) {
+  explore::Space space = explore::enumerate(frontier(), nodes, collective);
+  auto structure = std::ranges::find(space.structures, name, &explore::Structure::name);
+  if (structure == space.structures.end())
+    throw std::runtime_error("there is no " + name);
+  return *structure;
+}
+
+TEST(Assembled, AlternatingDistancesOnSeveralLevelsAreProved) {
+  for (const auto &[collective, name] : {std::pair(KOLO_ALL_REDUCE, "allReduceGpuAlternatingNodeAlternating"),
+                                         std::pair(KOLO_ALL_REDUCE, "allReduceNodeAlternatingGpuAllPairsTurned"),
+                                         std::pair(KOLO_BROADCAST, "broadcastNodeAlternatingGpuAlternating"),
+                                         std::pair(KOLO_ALL_GATHER, "allGatherNodeRingGpuMultiplyingTwoWay")}) {
+    explore::Structure structure = structureCalled(collective, 4, name);
+    EXPECT_NO_THROW(prove(assemble(structure), structure.mesh())) << name;
+  }
+}
+
+TEST(Explore, LeavesOutWhatTakesMoreScratchMemoryThanIsAllowed) {
+  const cost::Machine machine = frontier();
+  auto found = [&](std::optional<int64_t> most) {
+    ExploreRequest request{KOLO_REDUCE_SCATTER,    machine, 1, {1 << 20, 1 << 26}, cost::Rates::Peak,
+                           {.mostStructures = 20}, 0};
+    request.mostScratchBytes = most;
+    return explore(request);
+  };
+  // The best of many megabytes combines in scratch memory of as many; half of it serves the smaller size alone.
+  const Exploration free = found(std::nullopt), limited = found(1 << 21);
+  ASSERT_FALSE(free.sizes[1].best.empty());
+  ASSERT_FALSE(limited.sizes[0].best.empty());
+  for (const SizeResult &size : limited.sizes)
+    for (const Choice &choice : size.best)
+      EXPECT_TRUE(std::isfinite(limited.candidates[choice.candidate].seconds[size_t(&size - limited.sizes.data())]));
+  bool hasLimited = false;
+  for (const PlacedCandidate &candidate : limited.candidates)
+    if (candidate.origin != Origin::Rings && std::isinf(candidate.seconds[1])) {
+      hasLimited = true;
+      EXPECT_TRUE(std::isfinite(candidate.seconds[0])) << candidate.definition.name;
+    }
+  EXPECT_TRUE(hasLimited);
+  if (!limited.sizes[1].best.empty())
+    EXPECT_GE(limited.sizes[1].best[0].seconds, free.sizes[1].best[0].seconds);
 }
 
 TEST(RingsThroughNodes, AreProved) {

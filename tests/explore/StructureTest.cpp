@@ -95,6 +95,32 @@ TEST(Space, SaysWhyStructuresAreLeftOut) {
   EXPECT_GT(space.leftOut["among two ranks every algorithm is the exchange between them"], 0U);
 }
 
+TEST(Space, HasStructuresOfGroupsAlongAlternatingDistances) {
+  const cost::Machine machine = readMachine("frontier");
+  for (KoloCollective collective : {KOLO_ALL_REDUCE, KOLO_BROADCAST}) {
+    Space space = enumerate(machine, 1024, collective);
+    EXPECT_TRUE(std::ranges::any_of(space.structures, [](const Structure &structure) {
+      auto isAcross = [&](const Phase &phase) {
+        return structure.dims[phase.dim] == "group" && structure.sizes[phase.dim] == 8 &&
+               phase.block == Block::Alternating;
+      };
+      return std::ranges::any_of(structure.phases, isAcross);
+    })) << collective;
+  }
+}
+
+TEST(Space, HasRecursiveMultiplyingForItsNumbersOfRanksAlone) {
+  const cost::Machine machine = readMachine("frontier");
+  for (int64_t nodes : {6, 8, 12, 16, 20, 24, 32, 48}) {
+    Space space = enumerate(machine, nodes, KOLO_ALL_GATHER);
+    const bool isOfNodes = std::ranges::any_of(space.structures, [](const Structure &structure) {
+      return structure.dims == std::vector<std::string>{"node", "gpu"} &&
+             std::ranges::count(structure.phases, Phase{0, Block::Multiplying}) > 0;
+    });
+    EXPECT_EQ(isOfNodes, nodes != 6 && nodes != 20 && nodes != 24) << nodes;
+  }
+}
+
 TEST(Structure, IsNamedAndDescribed) {
   Structure structure{KOLO_ALL_GATHER,  {"node", "gpu"}, {2, 8}, "", {{0, Block::RecursiveDoubling}, {1, Block::Ring}},
                       Striping::TwoWay, nullptr};

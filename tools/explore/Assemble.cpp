@@ -168,10 +168,16 @@ private:
       return take(buffer, selectors);
     };
   }
+  /// The number of this rank's own block along a dimension.
+  Index ownBlock(size_t number) const {
+    const Phase &phase = *std::ranges::find(structure.phases, number, &Phase::dim);
+    const Dim &along = dims[number];
+    return phase.block == Block::Alternating ? AlternatingButterfly(c, along).blockOf(me[along]) : me[along];
+  }
   std::vector<Selector> mine() const {
     std::vector<Selector> result;
-    for (const Dim &along : dims)
-      result.emplace_back(me[along]);
+    for (size_t number = 0; number < dims.size(); ++number)
+      result.emplace_back(ownBlock(number));
     result.resize(dims.size() + (numPieces() > 0), all);
     return result;
   }
@@ -214,6 +220,10 @@ private:
       return recursiveDoublingAllGather(c, d, blocks);
     case Block::Bruck:
       return bruckAllGather(c, d, blocks);
+    case Block::Multiplying:
+      return multiplyingAllGather(c, MultiplyingGroups(c, d, explore::multiplyingRadix), blocks);
+    case Block::Alternating:
+      return alternatingAllGather(c, AlternatingButterfly(c, d), blocks);
     case Block::Trees:
       return treeAllGather(c, d, roundsOutward(*structure.graphs->packing), pieces(out, phase.dim, have),
                            pieces(out, phase.dim, have));
@@ -235,7 +245,7 @@ private:
     std::vector<Selector> have = everything();
     for (const Phase &phase : part.phases) {
       phase == part.phases.front() ? reduceFirst(phase, part, in, into, have) : reduceFurther(phase, part, into, have);
-      have[phase.dim] = me[dim(phase)];
+      have[phase.dim] = ownBlock(phase.dim);
     }
   }
 
@@ -246,6 +256,9 @@ private:
     switch (phase.block) {
     case Block::RecursiveDoubling:
       return firstRecursiveHalving(c, d, from, to);
+    case Block::Alternating:
+      c.copy(from(all), to(all));
+      return alternatingReduceScatter(c, AlternatingButterfly(c, d), to);
     case Block::AllPairs:
       c.copy(from(me[d]), to(me[d]));
       return allPairsReduceScatter(c, d, from, to);
@@ -264,6 +277,8 @@ private:
     switch (phase.block) {
     case Block::RecursiveDoubling:
       return recursiveHalvingReduceScatter(c, d, blocks);
+    case Block::Alternating:
+      return alternatingReduceScatter(c, AlternatingButterfly(c, d), blocks);
     case Block::AllPairs:
       return allPairsReduceScatter(c, d, blocks, blocks);
     case Block::Trees:
@@ -371,6 +386,15 @@ private:
       return c.loop(d.size() - 1, [&](Index step) {
         c.when((me[d] - c.root()[d]) % d.size() == step, [&] { c.send(slice).to(me.next(d)); });
       });
+    if (phase.block == Block::Alternating) {
+      AlternatingButterfly butterfly(c, d, 1, c.root()[d]);
+      Index own = butterfly.blockOf(butterfly.coordinate(me));
+      return c.loop(butterfly.numSteps(), [&](Index i) {
+        Index step = butterfly.numSteps() - 1 - i;
+        c.when(own < d.size() / pow2(step + 1),
+               [&] { butterfly.exchange(c, step, [&](const Rank &peer) { c.send(slice).to(peer); }); });
+      });
+    }
     BinomialTree tree(c, d);
     c.loop(tree.numRounds(), [&](Index round) {
       Index reach = tree.reachDownwards(round);

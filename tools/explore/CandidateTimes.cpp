@@ -69,10 +69,11 @@ std::string CandidateTimes::onFewNodes(unsigned thread, const PlacedCandidate &c
   const cost::ProgramFacts facts = cost::ProgramFacts::of(program);
   auto formOn = [&](const Placement &ranks) {
     return ClosedForm::create(*compiled.choreography->getOps<ChoreographyOp>().begin(), resolved(candidate.schedule),
-                              request.machine, ranks, request.rates, 0, &facts);
+                              request.machine, ranks, request.rates, request.mostLanes, &facts);
   };
   auto form = formOn(placement);
-  auto simulation = cost::Simulation::create(program, request.machine, placement, {.rates = request.rates});
+  auto simulation = cost::Simulation::create(program, request.machine, placement,
+                                             {.rates = request.rates, .lanes = request.mostLanes});
   for (const CostMistake *mistake : {std::get_if<CostMistake>(&form), std::get_if<CostMistake>(&simulation)})
     if (mistake)
       return mistake->message;
@@ -121,7 +122,7 @@ void CandidateTimes::onAllNodes(unsigned thread, const PlacedCandidate &candidat
   const Placement placement =
       std::get<Placement>(Placement::create(request.machine, candidate.mesh, candidate.placement));
   auto simulation = cost::Simulation::create(*compiled.program->getOps<ProgramOp>().begin(), request.machine, placement,
-                                             {.rates = request.rates});
+                                             {.rates = request.rates, .lanes = request.mostLanes});
   if (std::holds_alternative<CostMistake>(simulation))
     return;
   for (auto [size, choice] : choices) {

@@ -14,6 +14,7 @@
 #include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
+#include <limits>
 
 using namespace mlir;
 
@@ -68,6 +69,10 @@ OwningOpRef<ModuleOp> Workshop::emit(const dsl::Definition &definition, const st
     reason = recording->diagnostics.front().message;
     return nullptr;
   }
+  if (const dsl::Requirement *unmet = dsl::findUnmet(*recording, sizes)) {
+    reason = "needs " + unmet->what;
+    return nullptr;
+  }
   OwningOpRef<ModuleOp> module = dsl::emitChoreography(*context, *recording, {sizes});
   placeOnLines(*module, definition.name + ".cpp", dsl::printSource(*recording, "").lines);
   auto check = [](OpPassManager &manager, const PipelineOptions &) {
@@ -84,6 +89,16 @@ OwningOpRef<ModuleOp> Workshop::parse(const std::string &text) {
       parseSourceString<ModuleOp>(text, ParserConfig(context.get(), /*verifyAfterParse=*/false));
   assert(module && "what was printed can be parsed");
   return module;
+}
+
+std::optional<ScratchNeed> Workshop::scratchNeedOf(ChoreographyOp choreography, const std::vector<int64_t> &sizes,
+                                                   std::string &reason) {
+  ScopedDiagnosticHandler handler(context.get(), [&](Diagnostic &diagnostic) {
+    reason = diagnostic.str();
+    return success();
+  });
+  FailureOr<ScratchNeed> need = ScratchNeed::of(choreography, sizes);
+  return succeeded(need) ? std::optional(std::move(*need)) : std::nullopt;
 }
 
 std::string Workshop::run(ModuleOp module, void (*build)(OpPassManager &, const PipelineOptions &),
@@ -167,7 +182,7 @@ void Coster::costGroup(Workshop &workshop, ModuleOp module, const Placement &pla
         pipeline->setPipelineDepth(depth);
     } else {
       form = ClosedForm::create(*copy->getOps<ChoreographyOp>().begin(), resolved(schedules[i]), request.machine,
-                                placement, request.rates, 0);
+                                placement, request.rates, request.mostLanes);
     }
     if (auto *mistake = std::get_if<CostMistake>(&*form)) {
       costs.refusals[i] = mistake->message;
@@ -175,7 +190,33 @@ void Coster::costGroup(Workshop &workshop, ModuleOp module, const Placement &pla
     }
     for (int64_t bytes : request.sizes)
       costs.seconds[i].push_back(std::get<ClosedForm>(*form).seconds(bytesFor(bytes)));
+    if (mostScratchBytes)
+      limitScratch(workshop, *copy->getOps<ChoreographyOp>().begin(), placement.mesh(), i, costs);
   }
+}
+
+static double blockBytes(KoloCollective collective, int64_t bytes, int64_t numRanks) {
+  bool isOneBlock = collective == KOLO_ALL_REDUCE || collective == KOLO_BROADCAST || collective == KOLO_REDUCE;
+  return double(bytes) / (isOneBlock ? 1 : double(numRanks));
+}
+
+/// At sizes at which there is too little scratch memory, the program takes for ever; if at all, it is refused.
+void Coster::limitScratch(Workshop &workshop, ChoreographyOp choreography, const PlacedMesh &mesh, size_t schedule,
+                          Costs &costs) const {
+  std::string reason;
+  std::optional<ScratchNeed> need = workshop.scratchNeedOf(choreography, mesh.sizes, reason);
+  bool fits = false;
+  for (size_t size = 0; size < request.sizes.size() && need; ++size) {
+    double bytes = need->bytes(blockBytes(request.collective, request.sizes[size], mesh.numRanks()));
+    if (bytes > double(*mostScratchBytes))
+      costs.seconds[schedule][size] = std::numeric_limits<double>::infinity();
+    else
+      fits = true;
+  }
+  if (fits)
+    return;
+  costs.seconds[schedule].clear();
+  costs.refusals[schedule] = need ? "takes more scratch memory at every size than is allowed" : reason;
 }
 
 } // namespace kolo::tools

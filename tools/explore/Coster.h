@@ -6,6 +6,7 @@
 
 #include "compiler/Schedule.h"
 #include "ir/Kolo.h"
+#include "tools/explore/ScratchNeed.h"
 #include "tools/explore/Search.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -51,6 +52,10 @@ public:
   /// A module from text that the printer made, beside those of the last call of `emit`.
   mlir::OwningOpRef<mlir::ModuleOp> parse(const std::string &text);
 
+  /// Nothing, with the first error, where the choreography's arithmetic fails.
+  std::optional<ScratchNeed> scratchNeedOf(ChoreographyOp choreography, const std::vector<int64_t> &sizes,
+                                           std::string &reason);
+
   /// Runs a pipeline; gives the first error, empty where there is none.
   std::string run(mlir::ModuleOp module, void (*build)(mlir::OpPassManager &, const PipelineOptions &),
                   const PipelineOptions &options);
@@ -66,8 +71,11 @@ private:
 /// Costs choreographies in closed form, on several threads.
 class Coster {
 public:
-  Coster(const ExploreRequest &request, std::vector<Schedule> schedules)
-      : request(request), schedules(std::move(schedules)), workshops(request.search.numThreads) {}
+  /// Programs that take more scratch memory than `mostScratchBytes` take for ever.
+  Coster(const ExploreRequest &request, std::vector<Schedule> schedules,
+         std::optional<int64_t> mostScratchBytes = std::nullopt)
+      : request(request), schedules(std::move(schedules)), mostScratchBytes(mostScratchBytes),
+        workshops(request.search.numThreads) {}
 
   const std::vector<Schedule> &tried() const { return schedules; }
   Workshop &workshop(unsigned thread) { return workshops[thread]; }
@@ -82,7 +90,11 @@ private:
                  const std::function<int64_t(int64_t)> &bytesFor, explore::Costs &costs);
 
   const ExploreRequest &request;
+  void limitScratch(Workshop &workshop, ChoreographyOp choreography, const cost::PlacedMesh &mesh, size_t schedule,
+                    explore::Costs &costs) const;
+
   std::vector<Schedule> schedules;
+  std::optional<int64_t> mostScratchBytes;
   std::vector<Workshop> workshops;
 };
 

@@ -8,6 +8,7 @@
 #include "compiler/cost/closedform/ClosedForm.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -47,8 +48,8 @@ std::vector<PlacedCandidate> shippedCandidates(const ExploreRequest &request) {
 class Explorer {
 public:
   explicit Explorer(const ExploreRequest &request)
-      : request(request), coster(request, schedulesToTry()), ringsCoster(request, {{}, {.protocol = Protocol::LL}}),
-        programs(request, coster), times(request, programs) {}
+      : request(request), coster(request, schedulesToTry(), request.mostScratchBytes),
+        ringsCoster(request, {{}, {.protocol = Protocol::LL}}), programs(request, coster), times(request, programs) {}
 
   Exploration run() {
     costShipped();
@@ -170,7 +171,7 @@ private:
   void addNear(size_t size, llvm::function_ref<bool(size_t candidate)> isWanted, size_t numStructures) {
     std::vector<Choice> order;
     for (size_t i = 0; i < result.candidates.size(); ++i)
-      if (isWanted(i))
+      if (isWanted(i) && std::isfinite(result.candidates[i].seconds[size]))
         order.push_back({i, result.candidates[i].seconds[size]});
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.candidate); });
     std::vector<size_t> structures; // by their best candidate
@@ -456,7 +457,7 @@ std::vector<cost::Prediction> predict(const PlacedCandidate &candidate, const Ex
   const Placement placement =
       std::get<Placement>(Placement::create(request.machine, candidate.mesh, candidate.placement));
   auto form = ClosedForm::create(*module->getOps<ChoreographyOp>().begin(), resolved(candidate.schedule),
-                                 request.machine, placement, request.rates, 0);
+                                 request.machine, placement, request.rates, request.mostLanes);
   const auto &costs = std::get<ClosedForm>(form);
   for (size_t size = 0; size < predictions.size(); ++size) {
     int64_t bytes = request.sizes[size];

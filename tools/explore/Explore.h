@@ -19,6 +19,8 @@ struct ExploreRequest {
   cost::Rates rates = cost::Rates::Peak;
   explore::SearchOptions search;
   size_t numRunnersUp = 2;
+  int64_t mostLanes = 0;                                  // of every rank; 0: as many as it takes
+  std::optional<int64_t> mostScratchBytes = std::nullopt; // of every rank
 };
 
 enum class Origin { Explored, Shipped, Rings };

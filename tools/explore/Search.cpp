@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <mutex>
 #include <random>
@@ -167,7 +168,8 @@ std::vector<Ranked> rank(const SearchResult &result, size_t size, size_t most) {
   std::vector<Ranked> all;
   for (size_t structure = 0; structure < result.costs.size(); ++structure)
     for (size_t schedule = 0; schedule < result.costs[structure].seconds.size(); ++schedule)
-      if (const std::vector<double> &seconds = result.costs[structure].seconds[schedule]; !seconds.empty())
+      if (const std::vector<double> &seconds = result.costs[structure].seconds[schedule];
+          !seconds.empty() && std::isfinite(seconds[size]))
         all.push_back({structure, schedule, seconds[size]});
   std::ranges::sort(all, {}, [](const Ranked &one) { return std::tuple(one.seconds, one.structure, one.schedule); });
   std::vector<Ranked> chosen;

@@ -13,8 +13,9 @@ void forEach(size_t count, unsigned numThreads, const std::function<void(unsigne
 
 /// What one structure costs with each of the schedules that are tried.
 struct Costs {
-  std::vector<std::vector<double>> seconds; // by schedule, by size; of a refused schedule: empty
-  std::vector<std::string> refusals;        // by schedule; empty: it is not refused
+  /// By schedule, by size; infinite where a limit does not allow it. Of a refused schedule: empty.
+  std::vector<std::vector<double>> seconds;
+  std::vector<std::string> refusals; // by schedule; empty: it is not refused
 };
 /// Called by several threads at once, with different `thread`s.
 using CostFunction = std::function<Costs(unsigned thread, const Structure &structure)>;

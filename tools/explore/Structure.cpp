@@ -25,6 +25,10 @@ const char *toString(Block block) {
     return "binomial";
   case Block::Chain:
     return "chain";
+  case Block::Alternating:
+    return "alternating";
+  case Block::Multiplying:
+    return "multiplying";
   case Block::Trees:
     return "trees";
   case Block::Exchange:
@@ -327,6 +331,12 @@ std::vector<FittingMesh> meshesFor(const cost::Machine &machine, int64_t numNode
 
 namespace {
 
+bool isProductOfRadix(int64_t size) {
+  while (size % multiplyingRadix == 0)
+    size /= multiplyingRadix;
+  return size < multiplyingRadix;
+}
+
 class Enumerator {
 public:
   Enumerator(KoloCollective collective, Space &space, NodeGraphs graphs)
@@ -347,15 +357,15 @@ private:
     using enum Block;
     switch (collective) {
     case KOLO_ALL_GATHER:
-      return {AllPairs, Ring, RecursiveDoubling, Bruck, Trees};
+      return {AllPairs, Ring, RecursiveDoubling, Bruck, Multiplying, Trees};
     case KOLO_REDUCE_SCATTER:
       return {AllPairs, Ring, RecursiveDoubling, Trees};
     case KOLO_ALL_REDUCE:
-      return {AllPairs, Ring, RecursiveDoubling, Exchange, Trees};
+      return {AllPairs, Ring, RecursiveDoubling, Alternating, Exchange, Trees};
     case KOLO_ALL_TO_ALL:
       return {AllPairs, Stepped};
     case KOLO_BROADCAST:
-      return {AllPairs, Binomial, Chain};
+      return {AllPairs, Binomial, Alternating, Chain};
     default:
       return {};
     }
@@ -371,6 +381,10 @@ private:
     bool isPowerOfTwo = std::has_single_bit(uint64_t(size));
     if ((block == Block::RecursiveDoubling || block == Block::Exchange) && !isPowerOfTwo)
       return "recursive doubling needs a power of two of ranks";
+    if (block == Block::Alternating && !isPowerOfTwo)
+      return "alternating distances need a power of two of ranks";
+    if (block == Block::Multiplying && (size <= multiplyingRadix || !isProductOfRadix(size)))
+      return "recursive multiplying is for 8, 12, 16, 32, ... ranks: 4^k, or 2 or 3 times that";
     if (size == 2 && block != Block::AllPairs && block != Block::Exchange)
       return "among two ranks every algorithm is the exchange between them";
     return "";

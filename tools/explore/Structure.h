@@ -24,9 +24,13 @@ enum class Block {
   Stepped,           // all pairs, one distance after the other
   Binomial,          // a tree of ceil(log2 N) levels
   Chain,             // from one rank to the next
+  Alternating,       // log2 N steps by distances of alternating sign, near first; of a broadcast: a tree, far first
+  Multiplying,       // recursive multiplying in groups of four
   Trees,             // along a packing of trees into the node's graph
   Exchange           // of an all-reduce: log2 N exchanges of everything
 };
+
+inline constexpr int multiplyingRadix = 4; // of Block::Multiplying
 
 /// "ring", "recursiveDoubling".
 const char *toString(Block block);
