@@ -22,13 +22,13 @@ endif()
 set(kolo_mlir_headers
   <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/ControlFlow/IR/ControlFlowOps.h> <mlir/Dialect/LLVMIR/LLVMDialect.h>
   <mlir/Dialect/Math/IR/Math.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/IR/BuiltinOps.h> <mlir/IR/IRMapping.h>
-  <mlir/IR/SymbolTable.h> <mlir/Pass/PassManager.h> <llvm/ADT/TypeSwitch.h>)
+  <mlir/IR/SymbolTable.h> <mlir/Pass/PassManager.h> <llvm/ADT/TypeSwitch.h> <fmt/format.h> <nlohmann/json.hpp>)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "") # written when it is missing only
 
 # kolo_precompile(OWNER FLAG HEADER...)
 function(kolo_precompile owner flag)
   add_library(${owner} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
-  target_link_libraries(${owner} PRIVATE kolo_mlir kolo_options)
+  target_link_libraries(${owner} PRIVATE kolo_mlir kolo_options fmt::fmt nlohmann_json::nlohmann_json)
   set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   # Without a time in it the same headers give the same file, which ccache needs.
   target_compile_options(${owner} PRIVATE ${flag} $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)

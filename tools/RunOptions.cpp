@@ -3,7 +3,6 @@
 #include "tools/SourceOptions.h"
 
 #include "tools/compile/Compile.h"
-#include "tools/compile/ForeignFile.h"
 #include "tools/compile/TemporaryFile.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "tools/SourceOptions.h"
 #include "tools/Options.h"
-#include "tools/compile/ForeignFile.h"
+#include "tools/compile/ForeignImport.h"
 
 #include "codec/Presets.h"
 #include "compiler/check/Verdict.h"

@@ -4,6 +4,7 @@
 #include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/Internal.h"
 #include "targets/cpu/InvocationAccess.h"
+#include "targets/cpu/KernelObjects.h"
 #include "targets/cpu/Kernels.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

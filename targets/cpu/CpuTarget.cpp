@@ -5,6 +5,7 @@
 #include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/CpuPipeline.h"
 #include "targets/cpu/Internal.h"
+#include "targets/cpu/KernelObjects.h"
 #include "targets/cpu/Kernels.h"
 
 #include "mlir/IR/Verifier.h"

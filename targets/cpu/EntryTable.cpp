@@ -1,5 +1,6 @@
 // The table of entry points of a plugin: KoloPlugin of the plugin ABI, as constants.
 #include "targets/cpu/Internal.h"
+#include "targets/cpu/KernelObjects.h"
 #include "targets/cpu/Kernels.h"
 #include "targets/cpu/ProgramFunctions.h"
 

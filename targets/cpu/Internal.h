@@ -4,7 +4,7 @@
 #include "codec/Codec.h"
 #include "compiler/Pipeline.h"
 #include "targets/cpu/CpuTarget.h"
-#include "targets/cpu/Kernels.h"
+#include "targets/cpu/KernelObjects.h"
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"

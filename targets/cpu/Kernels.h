@@ -4,8 +4,6 @@
 
 #include "targets/cpu/ProgramFunctions.h"
 
-#include "llvm/ADT/ArrayRef.h"
-
 #include <string>
 
 namespace kolo::cpu {
@@ -25,15 +23,6 @@ void definePackets(mlir::ModuleOp module);
 void defineLines(mlir::ModuleOp module, int64_t vectorBytes);
 /// Adds all reduction and division kernels, likewise.
 void defineReductions(mlir::ModuleOp module, int64_t vectorBytes);
-
-/// One kind of processor, and the kernels for it. The first one is what programs themselves are compiled for.
-struct KernelObject {
-  const char *cpu; // "x86-64-v3"
-  llvm::StringRef
-      object; // ELF. Its symbols, all hidden: kernelSymbol() of every kernel; in the first one also copies and packets
-};
-/// With the thread sanitizer's instrumentation, for the first kind alone, or without.
-llvm::ArrayRef<KernelObject> kernelObjects(bool sanitizeThread);
 
 /// What a kernel is called in the object for a kind of processor.
 std::string kernelSymbol(llvm::StringRef cpu, llvm::StringRef kernel);

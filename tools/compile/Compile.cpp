@@ -1,7 +1,7 @@
 // From a choreography to a plugin file, or only to channel form.
 #include "tools/compile/Compile.h"
 #include "tools/compile/Devices.h"
-#include "tools/compile/ForeignFile.h"
+#include "tools/compile/ForeignImport.h"
 #include "tools/compile/Mistakes.h"
 #include "tools/compile/UserCode.h"
 

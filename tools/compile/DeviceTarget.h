@@ -22,7 +22,7 @@ struct NamedDeviceTarget {
                                               llvm::StringRef);
 };
 
-/// All of them, where the program links kolo_tools_devices. One that does not, such as kolo-core, defines this itself.
+/// All of them, where the program links kolo_tools_optional. One that does not, such as kolo-core, defines this itself.
 std::span<const NamedDeviceTarget> deviceTargets();
 
 } // namespace kolo::tools

@@ -13,11 +13,6 @@
 
 namespace kolo::tools {
 
-bool isForeignFile(const std::string &path) {
-  std::string extension = std::filesystem::path(path).extension();
-  return extension == ".xml" || extension == ".json";
-}
-
 /// Findings, the worst first.
 static constexpr size_t mostShown = 8;
 

@@ -1,21 +1,16 @@
 // Files of other libraries, XML of MSCCL and plans of MSCCL++, wherever a command takes an algorithm.
 #pragma once
 
+#include "tools/compile/ForeignImport.h"
 #include "tools/compile/ToolError.h"
 
 #include "compiler/import/Judge.h"
 #include "compiler/import/Schedule.h"
 #include "kolo/dsl/Collective.h"
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
-
 #include <string>
 
 namespace kolo::tools {
-
-/// By its name: it ends in .xml or .json.
-bool isForeignFile(const std::string &path);
 
 /// Reads the file as its interpreter does. Throws ToolError: Usage where there is no such file, Refused with the line
 /// where it cannot be imported.
@@ -31,9 +26,5 @@ std::string describe(const foreign::ForeignSchedule &schedule, const foreign::Fi
 
 /// A file of MSCCL, written again as RCCL's own reader takes it. Throws as readForeign does.
 std::string rewriteMscclXml(const std::string &path);
-
-/// The program in channel form, which is not proved yet. Throws ToolError (Refused) if the schedule is wrong as its
-/// interpreter runs it.
-mlir::OwningOpRef<mlir::ModuleOp> importForeign(mlir::MLIRContext &context, const std::string &path);
 
 } // namespace kolo::tools

@@ -1,7 +1,5 @@
 // The object files of kernels, as part of this program.
-#include "targets/cpu/Kernels.h"
-
-#include "llvm/ADT/Twine.h"
+#include "targets/cpu/KernelObjects.h"
 
 #define KOLO_EMBED(symbol, file)                                                                                       \
   asm(".pushsection .rodata\n"                                                                                         \
