@@ -44,14 +44,12 @@ Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   block.publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
   block.numRepeated[sequence % 2] = numRepeated;
   own.raise(sequence);
-  if (!hosts.areSeveral()) {
-    Status status = awaitRanksHere();
-    agreed = planHere();
+  const bool isGathered = hosts.areSeveral();
+  Status status = !isGathered ? awaitRanksHere() : hosts.speaks() ? gather() : awaitSpeaker();
+  if (!status.isOk())
     return status;
-  }
-  Status status = hosts.speaks() ? gather() : awaitSpeaker();
-  agreed = peers.control().host().plan[sequence % 2];
-  return status.isOk() ? compareRepeats() : status;
+  agreed = isGathered ? peers.control().host().plan[sequence % 2] : planHere();
+  return isGathered ? compareRepeats() : Status();
 }
 
 /// What all ranks of this host announce, or `differentPlans`.
