@@ -52,6 +52,16 @@ class Proofs(CheckTest):
         out = self.succeeds("check", "two.cpp", "--mesh", "rank=2", "--program", "ring")
         self.assertEqual(re.findall(r"^(\w+ on .*)$", out, re.M), ["ring on rank=2"])
 
+    def test_a_mesh_that_an_algorithm_is_not_for_is_refused_in_its_own_words(self):
+        for algorithm, mesh, what in (("bineAllReduce", "rank=6", "a power of two of ranks"),
+                                      ("swingTorusAllReduce", "row=4,column=3", "powers of two of rows and columns"),
+                                      ("recursiveMultiplyingAllGather", "rank=6", "a power of 4 of ranks, or less than 4 times one")):
+            for command in ("check", "compile"):
+                flags = ["-o", "x.so"] if command == "compile" else []
+                said = self.refuses(1, command, algorithm, "--mesh", mesh, *flags, says=f"{algorithm} needs {what}, which {mesh} is not")
+                self.assertRegex(str(said), r"algorithms/\w+\.cpp:\d+:")
+        self.assertEqual(self.listing(), [])
+
     def test_ir_of_both_phases(self):
         self.states(self.succeeds("check", self.copy("channel.mlir")))
         self.states(self.succeeds("check", self.copy("choreography.mlir")))
