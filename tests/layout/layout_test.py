@@ -41,7 +41,7 @@ MAY_INCLUDE = {
     "compiler/cost/closedform": ("compiler/SourceLine.h", "compiler/cost/Encoding.h", "compiler/cost/Prediction.h",
                                  "compiler/cost/machine/", "compiler/model/", "compiler/project/", *MLIR),
     "compiler/cost/machine": ("compiler/Schedule.h", "llvm/", "fmt/", "nlohmann/"),
-    "compiler/cost/simulation": ("compiler/SourceLine.h", "compiler/cost/Encoding.h", "compiler/cost/Prediction.h",
+    "compiler/cost/simulation": ("compiler/SourceLine.h", "compiler/cost/Encoding.h", "compiler/cost/LevelTraffic.h", "compiler/cost/Prediction.h",
                                  "compiler/cost/machine/", "compiler/model/", "ir/", *MLIR, "fmt/", "nlohmann/"),
     "compiler/export": ("compiler/SourceLine.h", "compiler/model/", "ir/", *MLIR, "fmt/"),
     "compiler/import": ("ir/", *MLIR, "fmt/", "nlohmann/"),
