@@ -76,7 +76,8 @@ inline constexpr llvm::StringLiteral copyFunction = "kolo.copy";     // (dst, sr
 inline constexpr llvm::StringLiteral reduceFunction = "kolo.reduce"; // (dst, src, numElements, type, reduction)
 inline constexpr llvm::StringLiteral divideFunction = "kolo.divide"; // (dst, numElements, type, numRanks)
 /// From all sources in the lists to the destinations [first, end) in them. A destination may be a source, element by
-/// element. `difference` has every bit in which two of the addresses differ. Barriers of the block before and after.
+/// element. `difference` has every bit in which two of the addresses differ. All threads have met since the lists were
+/// written, and have to meet before they are again.
 inline constexpr llvm::StringLiteral multicastFunction =
     "kolo.multicast"; // (first, end, difference, sizeBytes): of one source
 /// (numSources, first, end, difference, numElements, type, reduction): of at least two.
@@ -103,29 +104,52 @@ inline constexpr llvm::StringLiteral waitOneFunction = "kolo.wait.one";
 /// Block: a barrier too. (invocation, i64 code, peer, semaphore, numSemaphores, statement) -> i32: 0 if all threads
 /// bring KOLO_DEVICE_OK, else the record of the failure is written.
 inline constexpr llvm::StringLiteral waitEndFunction = "kolo.wait.end";
-/// For packets of one format: see PacketFunctions.cpp and LineFunctions.cpp. `sequence` is the call's. Statuses are
-/// those of kolo.wait. LLVM takes the status of a "blocked" function for different from thread to thread.
+/// For packets of one format: see PacketFunctions.cpp, PacketGroupFunctions.cpp and their like for lines. `sequence` is
+/// the call's. Statuses are those of kolo.wait. LLVM takes the status of a "blocked" function for different from thread
+/// to thread.
 struct PacketFunctionNames {
   llvm::StringLiteral send;    // (packets, src, sizeBytes, sequence)
   llvm::StringLiteral receive; // (invocation, sequence, statement, dst, packets, sizeBytes) -> i32
   /// (invocation, sequence, statement, dst, packets, numElements, type, reduction) -> i32
   llvm::StringLiteral receiveReduce;
   llvm::StringLiteral blockedReceive, blockedReceiveReduce;
+  /// Packets of several peers at once. They are in the block's lists of addresses, as entries of three words:
+  /// packets, memory, and size: bytes, or elements for receiveReduce, whose entries have one memory and one size.
+  /// Block: all threads have met since the entries were written. Only the receiving ones end with a barrier.
+  /// `list` is where the entries are; `isOdd`: whether memory is aligned to less than the format's units, or, for
+  /// lines, a message is none of whole halves.
+  llvm::StringLiteral sendAll;    // (list, numEntries, isOdd, sequence)
+  llvm::StringLiteral receiveAll; // (invocation, sequence, statement, list, numEntries, isOdd) -> i32
+  /// (invocation, sequence, statement, list, numEntries, isOdd, type, reduction) -> i32: in the order of the entries
+  llvm::StringLiteral receiveReduceAll;
+  llvm::StringLiteral blockedReceiveAll, blockedReceiveReduceAll;
 };
-inline constexpr PacketFunctionNames llFunctions = {"kolo.send", "kolo.receive", "kolo.receiveReduce",
-                                                    "kolo.receive.blocked", "kolo.receiveReduce.blocked"};
-inline constexpr PacketFunctionNames ll128Functions = {"kolo.sendLines", "kolo.receiveLines", "kolo.receiveReduceLines",
-                                                       "kolo.receiveLines.blocked", "kolo.receiveReduceLines.blocked"};
-/// LL packets of several peers at once. They are in the block's lists of addresses, as entries of three words:
-/// packets, memory, and size: bytes, or elements for receiveReduce, whose entries have one memory and one size. Block:
-/// all threads have met since the entries were written. Only the receiving ones end with a barrier.
-inline constexpr llvm::StringLiteral sendAllFunction = "kolo.sendAll"; // (numEntries, sequence)
-/// (invocation, sequence, statement, numEntries) -> i32
-inline constexpr llvm::StringLiteral receiveAllFunction = "kolo.receiveAll";
-/// (invocation, sequence, statement, numEntries, type, reduction) -> i32: in the order of the entries
-inline constexpr llvm::StringLiteral receiveReduceAllFunction = "kolo.receiveReduceAll";
-inline constexpr int64_t mostPacketEntries = 64, packetEntryBytes = 24;
-static_assert(mostPacketEntries * packetEntryBytes <= (destinationEntries + mostListEntries) * 8);
+inline constexpr PacketFunctionNames llFunctions = {"kolo.send",
+                                                    "kolo.receive",
+                                                    "kolo.receiveReduce",
+                                                    "kolo.receive.blocked",
+                                                    "kolo.receiveReduce.blocked",
+                                                    "kolo.sendAll",
+                                                    "kolo.receiveAll",
+                                                    "kolo.receiveReduceAll",
+                                                    "kolo.receiveAll.blocked",
+                                                    "kolo.receiveReduceAll.blocked"};
+inline constexpr PacketFunctionNames ll128Functions = {"kolo.sendLines",
+                                                       "kolo.receiveLines",
+                                                       "kolo.receiveReduceLines",
+                                                       "kolo.receiveLines.blocked",
+                                                       "kolo.receiveReduceLines.blocked",
+                                                       "kolo.sendAllLines",
+                                                       "kolo.receiveAllLines",
+                                                       "kolo.receiveReduceAllLines",
+                                                       "kolo.receiveAllLines.blocked",
+                                                       "kolo.receiveReduceAllLines.blocked"};
+/// There are two such lists, of which one may be written while the other is read.
+inline constexpr int64_t mostPacketEntries = 42, packetEntryBytes = 24, packetListBytes = 1024;
+static_assert(mostPacketEntries * packetEntryBytes <= packetListBytes);
+static_assert(2 * packetListBytes <= (destinationEntries + mostListEntries) * 8);
+/// What memory and messages have to be multiples of, so that packets of several peers are served at once.
+inline int64_t packetUnitBytes(const PacketFormat &format) { return format == ll128Packets ? 8 : 16; }
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
   return format == ll128Packets ? ll128Functions : llFunctions;
 }
@@ -154,6 +178,8 @@ void definePackets(mlir::ModuleOp module, const DeviceOptions &options);
 /// Behind definePackets.
 void definePacketGroups(mlir::ModuleOp module, const DeviceOptions &options);
 void defineLines(mlir::ModuleOp module, const DeviceOptions &options);
+/// Behind defineLines.
+void defineLineGroups(mlir::ModuleOp module, const DeviceOptions &options);
 void defineQuotient(mlir::ModuleOp module);
 
 enum class Inlining { Never, Always, IfUseful };

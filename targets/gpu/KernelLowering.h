@@ -8,6 +8,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
 
+#include <array>
+
 namespace kolo::gpu {
 
 class KernelLowering : ChannelLowering {
@@ -36,9 +38,11 @@ private:
   struct Length {
     mlir::Value elements, bytes;
   };
-  /// Which accesses to this rank's memory threads of the block may still have before them, since the last barrier.
+  /// Which accesses to this rank's memory, and to the lists of the block, threads may still have before them, since the
+  /// last barrier. Packets of many peers have two lists.
   struct Unsettled {
     bool reads = false, writes = false;
+    std::array<bool, 2> lists{};
   };
 
   mlir::LLVM::LLVMFuncOp createFunctionOf(llvm::StringRef name, mlir::Type result, mlir::TypeRange arguments,
@@ -47,7 +51,7 @@ private:
   void readShape();
   void readCall();
   void lowerOwn(mlir::Operation &op) override;
-  void meetPaths() override { unsettled = {true, true}; }
+  void meetPaths() override { unsettled = {true, true, {true, true}}; }
   void lowerMove(MoveInterface move);
   void lowerReceive(MoveInterface move);
   void outline(mlir::Operation *op, bool mayFail, llvm::function_ref<void()> build);
@@ -79,7 +83,8 @@ private:
                                       mlir::ValueRange state);
   bool isPacketLoop(mlir::scf::ForOp loop, MoveInterface move) const;
   void lowerPacketLoop(mlir::scf::ForOp loop, MoveInterface move);
-  void writePacketEntries(mlir::scf::ForOp loop, MoveInterface move, mlir::Value first, mlir::Value end);
+  mlir::Value writePacketEntries(mlir::scf::ForOp loop, MoveInterface move, mlir::Value first, mlir::Value end,
+                                 mlir::Value list);
   void settle(bool isNeeded);
 
   mlir::Value readField(size_t offset) {

@@ -21,10 +21,10 @@ struct LowerFailures : impl::LowerFailuresBase<LowerFailures> {
   void runOnOperation() override {
     returnOnFailure(getOperation(), [](StringRef name) {
       auto receives = [&](const PacketFunctionNames &names) {
-        return name == names.receive || name == names.receiveReduce;
+        return name == names.receive || name == names.receiveReduce || name == names.receiveAll ||
+               name == names.receiveReduceAll;
       };
-      return name == waitFunction || name == waitEndFunction || name == receiveAllFunction ||
-             name == receiveReduceAllFunction || receives(llFunctions) || receives(ll128Functions) ||
+      return name == waitFunction || name == waitEndFunction || receives(llFunctions) || receives(ll128Functions) ||
              name.starts_with(fallibleMovePrefix);
     });
   }

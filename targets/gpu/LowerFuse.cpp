@@ -97,6 +97,8 @@ void FuseLowering::run() {
 
 void FuseLowering::moveRange(Value begin, Value rangeLength) {
   OpBuilder::InsertionGuard guard(builder);
+  Operation *around = builder.getInsertionBlock()->getParentOp();
+  const bool isOneOfMany = isa<scf::ForOp>(around) || around->getParentOfType<scf::ForOp>();
   length = rangeLength, firstElement = begin;
   Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
@@ -108,6 +110,8 @@ void FuseLowering::moveRange(Value begin, Value rangeLength) {
   if (isOverwritten)
     lists.numSources = lists.hasCommon = constant(0);
   workOff(listBlock(fuse.getBody().front(), lists));
+  if (isOneOfMany && !isCoded)
+    call(builder, loc, barrierFunction); // the next range has lists, too
 }
 
 /// Lists are worked off before anything is computed that the call would have to keep.
@@ -250,6 +254,8 @@ FuseLowering::Lists FuseLowering::workOffIf(Value condition, const Lists &lists,
   scf::YieldOp::create(builder, loc, lists.values());
   builder.setInsertionPointToStart(choice.thenBlock());
   workOff(lists);
+  if (!isCoded)
+    call(builder, loc, barrierFunction);
   buildAfterwards();
   scf::YieldOp::create(builder, loc, restart(numDestinations).values());
   return Lists::of(choice.getResults());
@@ -266,21 +272,32 @@ FuseLowering::Lists FuseLowering::divideIfAverage(const Lists &lists) {
 }
 
 /// What decides about the alignment of all addresses, for all threads: of the lowest four bits, whether any two
-/// addresses differ in one of the lower two, and whether in one of the upper two. Two barriers.
+/// addresses differ in one of the lower two, and whether in one of the upper two. A barrier; two more where they
+/// differ.
 Value FuseLowering::differenceOfAll(Value ofThread) {
-  Value all = constantI64(builder, loc, 0);
-  for (int64_t bits : {0b0011, 0b1100}) {
+  OpBuilder::InsertionGuard guard(builder);
+  Type i64 = builder.getI64Type();
+  Value zero = constantI64(builder, loc, 0);
+  auto isAny = [&](int64_t bits) -> Value {
     Value own = arith::AndIOp::create(builder, loc, ofThread, constantI64(builder, loc, bits));
-    Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, own, constantI64(builder, loc, 0));
-    Value isAny = call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isOwn)});
-    isAny = call(builder, loc, uniformFunction, {arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isAny)});
+    Value isOwn = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, own, zero);
+    Value any = call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isOwn)});
+    return call(builder, loc, uniformFunction, {arith::ExtUIOp::create(builder, loc, i64, any)});
+  };
+  Value differs = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, isAny(0b1111), zero);
+  auto choice = scf::IfOp::create(builder, loc, TypeRange(i64), differs, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(builder, loc, zero);
+  builder.setInsertionPointToStart(choice.thenBlock());
+  Value all = zero;
+  for (int64_t bits : {0b0011, 0b1100})
     all = arith::OrIOp::create(builder, loc, all,
-                               arith::MulIOp::create(builder, loc, isAny, constantI64(builder, loc, bits)));
-  }
-  return all;
+                               arith::MulIOp::create(builder, loc, isAny(bits), constantI64(builder, loc, bits)));
+  scf::YieldOp::create(builder, loc, all);
+  return choice.getResult(0);
 }
 
-/// All of these functions begin and end with a barrier: lists are complete, and may be written again.
+/// Lists are complete when it begins. Without codecs, threads may still read them when it ends.
 void FuseLowering::workOff(const Lists &lists) {
   OpBuilder::InsertionGuard guard(builder);
   Value isOnlyCommon =

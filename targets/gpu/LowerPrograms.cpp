@@ -276,8 +276,10 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
       definePackets(module, *options);
       definePacketGroups(module, *options);
     }
-    if (isUsed(ll128Packets))
+    if (isUsed(ll128Packets)) {
       defineLines(module, *options);
+      defineLineGroups(module, *options);
+    }
     defineQuotient(module);
     for (ProgramOp program : llvm::to_vector(module.getOps<ProgramOp>())) {
       KernelLowering(program, listEntries, codecs).run();

@@ -203,9 +203,7 @@ void MoveFunctions::defineMulticast() {
   auto function = createFunction(builder, module, multicastFunction, Type(), {i64, i64, i64, i64}, Inlining::Never);
   SmallVector<Value> arguments = uniformArguments(function);
   Value first = toIndex(builder, loc, arguments[0]), end = toIndex(builder, loc, arguments[1]);
-  call(builder, loc, barrierFunction);
   auto conditional = scf::IfOp::create(builder, loc, isLess(first, end));
-  call(builder, loc, barrierFunction);
   finish();
   builder.setInsertionPointToStart(conditional.thenBlock());
   auto store = [&](ArrayRef<Value> values, ArrayRef<Value> offsets, int64_t alignment) {
@@ -386,9 +384,7 @@ void MoveFunctions::defineReduce(const DeviceOptions &options) {
 
 void MoveFunctions::defineCombine(const DeviceOptions &options) {
   auto function = createFunction(builder, module, combineFunction, Type(), SmallVector<Type>(7, i64), Inlining::Never);
-  call(builder, loc, barrierFunction);
   buildReductions(function, options, [&](const Reduction &reduction) { combineElements(function, reduction); });
-  call(builder, loc, barrierFunction);
   finish();
 }
 

@@ -101,9 +101,7 @@ Value ReceiveFunctions::shareStatus(Value status) {
   return any;
 }
 
-void ReceiveFunctions::finishReceive(Value status) {
-  LLVM::ReturnOp::create(builder, loc, arith::ExtUIOp::create(builder, loc, i64, shareStatus(status)));
-}
+void ReceiveFunctions::finishReceive(Value status) { giveBack(shareStatus(status)); }
 
 /// (invocation, sequence, statement, dst, packets, sizeBytes)
 void ReceiveFunctions::defineReceive(Receive receive) {

@@ -69,9 +69,30 @@ protected:
   /// All threads of the block learn whether one has given up: 0 or 1, i32.
   mlir::Value shareStatus(mlir::Value status);
   void defineUniform(llvm::StringRef name, llvm::StringRef blocked);
+  void giveBack(mlir::Value status) {
+    mlir::LLVM::ReturnOp::create(builder, loc, mlir::arith::ExtUIOp::create(builder, loc, i64, status));
+  }
+  mlir::Value narrow(mlir::Value status) { return mlir::arith::TruncIOp::create(builder, loc, i32, status); }
   /// Of the call's type and reduction. Gives what `build` gives, i32.
   mlir::Value chooseReduction(const DeviceOptions &options, mlir::Value type, mlir::Value reduction,
                               llvm::function_ref<mlir::Value(KoloType, KoloReduction)> build);
+
+  /// Of the block's list: packets of one peer.
+  struct Entry {
+    mlir::Value packets, memory, size; // the size of type index
+  };
+  static constexpr int64_t peersInFlight = 4;
+  mlir::Value list, numEntries, isOdd; // of the function at hand: the number of type index, i1
+  /// Begins a function for all entries, whose arguments from `first` on are (list, numEntries, isOdd).
+  void startOfAll(mlir::LLVM::LLVMFuncOp made, unsigned first);
+  /// Of one that receives: (invocation, sequence, statement, list, numEntries, isOdd, ...)
+  void startReceivingAll(llvm::StringRef name, bool isReduce);
+  Entry entryAt(mlir::Value index);
+  llvm::SmallVector<Entry> batchFrom(mlir::Value first);
+  llvm::SmallVector<mlir::Value>
+  forEachBatch(mlir::ValueRange state,
+               llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value first, mlir::ValueRange state)> build);
+  mlir::Value forEachUnlessFailed(mlir::Value status, llvm::function_ref<mlir::Value(const Entry &entry)> build);
 
 private:
   void finishReceive(mlir::Value status);

@@ -32,9 +32,9 @@
 // CHECK: default
 // CHECK-NEXT: llvm.intr.trap
 
-// Lists of addresses are between barriers; one loop over the destinations stores what was loaded once.
+// One loop over the destinations stores what was loaded once. Its callers have the barriers.
 // CHECK-LABEL: llvm.func internal @kolo.multicast(
-// CHECK: llvm.call @kolo.barrier()
+// CHECK-NOT: llvm.call @kolo.barrier()
 // CHECK: llvm.call @kolo.list() : () -> !llvm.ptr<3>
 // CHECK: llvm.load {{.*}} : !llvm.ptr<3> -> !llvm.ptr<1>
 // CHECK: scf.for
@@ -42,12 +42,10 @@
 // CHECK-NEXT: scf.for
 // CHECK: llvm.load {{.*}} : !llvm.ptr<3> -> !llvm.ptr<1>
 // CHECK-COUNT-8: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// CHECK: llvm.call @kolo.barrier()
-// CHECK-NEXT: llvm.return
+// CHECK-NOT: llvm.call @kolo.barrier()
 
 // Two sources at a time, then the last if it is left over; sums stay in registers until all are in them.
 // CHECK-LABEL: llvm.func internal @kolo.combine(
-// CHECK: llvm.call @kolo.barrier()
 // CHECK: scf.index_switch
 // CHECK: scf.for
 // CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xi32>
@@ -61,8 +59,7 @@
 // CHECK: scf.yield
 // CHECK: scf.for
 // CHECK-COUNT-4: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xi32>, !llvm.ptr<1>
-// CHECK: llvm.call @kolo.barrier()
-// CHECK-NEXT: llvm.return
+// CHECK-NOT: llvm.call @kolo.barrier()
 
 // One thread signals, after all have published and come to a barrier.
 // CHECK-LABEL: llvm.func internal @kolo.signal.one(
@@ -337,22 +334,27 @@ kolo.chan.program @together #kolo.collective<all_reduce over 0> mesh ["rank"] me
   }
 }
 
-// So does a loop that only sends LL packets, or only receives them: threads list what goes where, then all peers are
-// served at once.
+// So does a loop that only sends packets, or only receives them: threads list what goes where, then all peers are served
+// at once. A barrier stands between the two. The next loop has another list, so that it waits for nothing else.
 // CHECK-LABEL: llvm.func internal @run.packets(
 // CHECK: llvm.call @move.packets.0(
+// CHECK-NOT: llvm.call @kolo.barrier()
 // CHECK: llvm.call @receive.packets.1(
+// CHECK: scf.if
+// CHECK-NEXT: llvm.call @kolo.barrier()
 // CHECK-LABEL: llvm.func internal @move.packets.0(
 // CHECK: scf.for
 // CHECK: scf.for
 // CHECK-COUNT-3: llvm.store {{.*}}, !llvm.ptr<3>
 // CHECK: {by_thread}
-// CHECK: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.any(
 // CHECK: llvm.call @kolo.sendAll(
-// CHECK: llvm.call @kolo.barrier()
+// CHECK: scf.if
+// CHECK-NEXT: llvm.call @kolo.barrier()
 // CHECK-LABEL: llvm.func internal @receive.packets.1(
+// CHECK: llvm.getelementptr {{.*}}[1024] : (!llvm.ptr<3>)
 // CHECK: {by_thread}
-// CHECK: llvm.call @kolo.barrier()
+// CHECK: llvm.call @kolo.any(
 // CHECK: llvm.call @kolo.receiveReduceAll(
 kolo.chan.program @packets #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] semaphores 0 {
   %c1 = arith.constant 1 : index
@@ -374,5 +376,33 @@ kolo.chan.program @packets #kolo.collective<all_reduce over 0> mesh ["rank"] mes
     %peer = arith.remui %sum, %n : index
     kolo.chan.reduce %slots[%peer] size [%c1] -> %out[] size [] part %lane of %lanes
       : !kolo.buffer<1> -> !kolo.buffer<0>
+  }
+}
+
+// Lines likewise.
+// CHECK-LABEL: llvm.func internal @move.manyLines.0(
+// CHECK: {by_thread}
+// CHECK: llvm.call @kolo.any(
+// CHECK: llvm.call @kolo.sendAllLines(
+// CHECK-LABEL: llvm.func internal @receive.manyLines.1(
+// CHECK: {by_thread}
+// CHECK: llvm.call @kolo.any(
+// CHECK: llvm.call @kolo.receiveReduceAllLines(
+kolo.chan.program @manyLines #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %slots = kolo.buffer packets "slots" grid(%n) blocks 1 ll128 : !kolo.buffer<1>
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.put %in[] size [] -> %slots[%me] size [%c1] to %peer : !kolo.buffer<0> -> !kolo.buffer<1>
+  }
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.reduce %slots[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
   }
 }
