@@ -1,4 +1,5 @@
-// kolo-bench-ptx: what kernels do, counted by the executor of tests/ptx: not times, and equal on every machine.
+// kolo-bench-ptx [FOLDER]: what kernels do, counted by the executor of tests/ptx: not times, and equal on every
+// machine. With a folder, of the PTX of another build, in files ALGORITHM-PROTOCOL.ptx there.
 #include "tests/ptx/ExecutedCall.h"
 #include "tests/ptx/Shipped.h"
 
@@ -6,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 using namespace kolo;
 
@@ -26,10 +29,14 @@ const Row rows[] = {{"twoShotAllReduce", "ll", 2048, 1, 512},     {"twoShotAllRe
                     {"allPairsAllGather", "bulk", 8192, 2, 512}};
 
 /// The smallest numbers over some schedules: those with the fewest polls.
-void print(const Row &row) {
+void print(const Row &row, const std::string &folder) {
   test::DeviceAlgorithm algorithm(row.algorithm, row.protocol);
   ptx::ExecutedCall call(algorithm, algorithm.call(algorithm.meshes().back(), row.count),
-                         {.lanes = row.lanes, .threads = row.threads});
+                         {.lanes = row.lanes, .threads = row.threads, .isAligned = true});
+  if (!folder.empty()) {
+    std::ifstream stream(fmt::format("{}/{}-{}.ptx", folder, row.algorithm, row.protocol));
+    call.replaceText({std::istreambuf_iterator<char>(stream), {}});
+  }
   ptx::Counts least;
   for (uint64_t seed = 1; seed <= numSeeds; ++seed) {
     if (std::string wrong = call.run({.seed = seed, .memory = {}}, 1); !wrong.empty()) {
@@ -48,7 +55,7 @@ void print(const Row &row) {
 
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
   setenv("KOLO_CUDA_DRIVER", KOLO_TEST_STANDIN, 1);
   setenv("KOLO_STANDIN_RECORD", "1", 1);
   setenv("KOLO_STANDIN_DEVICES", "8", 1);
@@ -57,5 +64,5 @@ int main() {
       "| algorithm | protocol | bytes | lanes | instructions of the longest thread | transactions | bytes accessed "
       "| barriers | releases | acquires |\n|---|---|---|---|---|---|---|---|---|---|\n");
   for (const Row &row : rows)
-    print(row);
+    print(row, argc > 1 ? argv[1] : "");
 }

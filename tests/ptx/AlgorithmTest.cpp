@@ -37,16 +37,19 @@ std::vector<Case> casesOf(const test::DeviceAlgorithm &algorithm, const std::vec
   return cases;
 }
 
+void runCase(const test::DeviceAlgorithm &algorithm, const Case &one, CallShape shape, uint64_t numSeeds) {
+  shape.ranksPerDevice = one.ranksPerDevice;
+  ExecutedCall executed(algorithm, one.call, shape);
+  for (uint64_t seed = 1; seed <= numSeeds; ++seed)
+    ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, numCalls), "")
+        << one.call.mesh.toString() << ", count " << one.call.count << ", " << one.ranksPerDevice
+        << " ranks per device, " << shape.lanes << " lanes of " << shape.threads << " threads, seed " << seed;
+}
+
 /// So many schedules of each case; fewer of large ones.
 void runCases(const test::DeviceAlgorithm &algorithm, const std::vector<int64_t> &counts, uint64_t numSeeds) {
-  for (const Case &one : casesOf(algorithm, counts)) {
-    ExecutedCall executed(algorithm, one.call, {.ranksPerDevice = one.ranksPerDevice});
-    const auto ranks = uint64_t(one.call.mesh.numRanks());
-    for (uint64_t seed = 1; seed <= std::max<uint64_t>(1, numSeeds * 2 / ranks); ++seed)
-      ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, numCalls), "")
-          << one.call.mesh.toString() << ", count " << one.call.count << ", " << one.ranksPerDevice
-          << " ranks per device, seed " << seed;
-  }
+  for (const Case &one : casesOf(algorithm, counts))
+    runCase(algorithm, one, {}, std::max<uint64_t>(1, numSeeds * 2 / uint64_t(one.call.mesh.numRanks())));
 }
 
 std::string nameOf(const testing::TestParamInfo<Shipped> &info) {
@@ -69,7 +72,15 @@ std::vector<Shipped> fewShipped() {
 class ExecutedAlgorithms : public testing::TestWithParam<Shipped> {};
 
 TEST_P(ExecutedAlgorithms, GiveTheReferencesBitsUnderWeakMemory) {
-  runCases({GetParam().algorithm, GetParam().protocol}, {37}, 8);
+  runCases({GetParam().algorithm, GetParam().protocol}, {37, 256}, 4);
+}
+
+/// Of as few ranks as there may be, with a warp each: small enough for many schedules.
+TEST_P(ExecutedAlgorithms, GiveTheReferencesBitsUnderManySchedules) {
+  test::DeviceAlgorithm algorithm(GetParam().algorithm, GetParam().protocol);
+  std::vector<Case> cases = casesOf(algorithm, {37});
+  auto ranksOf = [](const Case &one) { return one.call.mesh.numRanks(); };
+  runCase(algorithm, *std::ranges::min_element(cases, {}, ranksOf), {.lanes = 1, .threads = 32}, 200);
 }
 
 INSTANTIATE_TEST_SUITE_P(Few, ExecutedAlgorithms, testing::ValuesIn(fewShipped()), nameOf);
@@ -91,5 +102,34 @@ TEST(ExecutedFailure, IsRecordedBeforeItsCodeIs) {
     ExecutedCall executed(algorithm, algorithm.call(algorithm.meshes()[1], 37), {.timeoutMs = 1});
     for (uint64_t seed = 1; seed <= 10; ++seed)
       ASSERT_EQ(executed.runWithout({.seed = seed, .memory = {}}, 1), "") << protocol << ", seed " << seed;
+  }
+}
+
+/// Polls take much longer here than on a device, and longer the more warps there are. Every 64th looks at the clock.
+TEST(ExecutedFailure, ComesWhenTheClockSaysSo) {
+  for (const char *protocol : {"bulk", "ll", "ll128"}) {
+    test::DeviceAlgorithm algorithm("twoShotAllReduce", protocol);
+    for (int timeoutMs : {5, 10}) {
+      ExecutedCall executed(algorithm, algorithm.call(algorithm.meshes()[1], 37), {.timeoutMs = timeoutMs});
+      for (uint64_t seed = 1; seed <= 2; ++seed) {
+        ASSERT_EQ(executed.runWithout({.seed = seed, .memory = {}}, 1), "") << protocol << ", seed " << seed;
+        const uint64_t timeoutNs = uint64_t(timeoutMs) * 1'000'000;
+        EXPECT_GE(executed.elapsedNs(), timeoutNs) << protocol << ", seed " << seed;
+        EXPECT_LE(executed.elapsedNs(), timeoutNs + 10'000'000) << protocol << ", seed " << seed;
+      }
+    }
+  }
+}
+
+/// The word is in the host's memory, and the only one that programs with packets acquire. After some thousand polls of
+/// every thread, none has read it but those that write the records.
+TEST(ExecutedFailure, ReadsTheAbortWordRarely) {
+  constexpr int lanes = 2;
+  for (const char *protocol : {"ll", "ll128"}) {
+    test::DeviceAlgorithm algorithm("twoShotAllReduce", protocol);
+    ExecutedCall executed(algorithm, algorithm.call(algorithm.meshes()[0], 37), {.lanes = lanes, .timeoutMs = 20});
+    ASSERT_EQ(executed.runWithout({.seed = 1, .memory = {}}, 1), "") << protocol;
+    EXPECT_GT(executed.counts().loads, 10000) << protocol;
+    EXPECT_LE(executed.counts().acquires, 2 * lanes) << protocol;
   }
 }

@@ -51,10 +51,10 @@ ExecutedCall::ExecutedCall(const test::DeviceAlgorithm &ofAlgorithm, const test:
   replaceText(ownText);
 }
 
-/// Aligned to elements, and to nothing else; with room around them.
+/// With room around them.
 void ExecutedCall::makeBuffers() {
   auto make = [&](int rank, size_t sizeBytes, size_t elementsOff) {
-    size_t offset = guardBytes + elementsOff * runtime::sizeBytes(call.type);
+    size_t offset = guardBytes + (shape.isAligned ? 0 : elementsOff * runtime::sizeBytes(call.type));
     auto memory = test::valueOf(communicator.allocate(rank, sizeBytes + offset + guardBytes));
     auto address = uint64_t(reinterpret_cast<uintptr_t>(memory.data())) + offset;
     return Buffer{std::move(memory), address, sizeBytes};

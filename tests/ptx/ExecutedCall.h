@@ -18,6 +18,7 @@ struct CallShape {
   int lanes = 2, threads = 64;
   int timeoutMs = 30000;
   size_t ranksPerDevice = 1;
+  bool isAligned = false; // buffers to 64 bytes; else to elements, each rank's in its own way
 };
 
 class ExecutedCall {
@@ -38,6 +39,7 @@ public:
   std::string runWithout(const Style &style, size_t numAbsent);
 
   Counts counts() const { return executor->counts(); }
+  uint64_t elapsedNs() const { return executor->elapsedNs(); }
   bool isExecuted(uint32_t line) const { return executor->isExecuted(line); }
   /// What a line has accessed last.
   enum class Object { None, Tables, Abort, Failures, Other };

@@ -4,9 +4,6 @@
 
 namespace kolo::ptx {
 
-/// Of any warp. A timeout of 1 ms is 50,000 instructions.
-static constexpr uint64_t nanosecondsPerInstruction = 20;
-
 Execution::Execution(Executor &onExecutor, Executor::Warp &ofWarp, const Executor::Group &group)
     : executor(onExecutor), warp(ofWarp), module(*onExecutor.devices[ofWarp.block->device].launch->module),
       mask(group.mask), pc(group.pc), bases(group.bases) {
@@ -284,10 +281,8 @@ void Execution::shuffle(const Instruction &instruction, uint32_t members) {
 
 void Execution::readSpecial(const Instruction &instruction, uint32_t active) {
   const Executor::Block &block = *warp.block;
-  if (instruction.special == Special::Clock) { // one for all devices, by the instructions of all warps
-    forLanes(active, [&](int lane) {
-      registers.wide[instruction.dst.index][size_t(lane)] = executor.now * nanosecondsPerInstruction;
-    });
+  if (instruction.special == Special::Clock) {
+    forLanes(active, [&](int lane) { registers.wide[instruction.dst.index][size_t(lane)] = executor.elapsedNs(); });
     return;
   }
   uint32_t firstOfBlock = block.warps.front()->firstThread;

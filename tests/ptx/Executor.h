@@ -47,6 +47,8 @@ public:
   void run(const Style &style);
   /// Of the last run, all devices together.
   Counts counts() const;
+  /// By the clock of all devices; an instruction of any warp takes so long, so that 1 ms is 50,000 of them.
+  uint64_t elapsedNs() const { return now * nanosecondsPerInstruction; }
   /// Whether an instruction of this line has been executed in any run.
   bool isExecuted(uint32_t line) const;
   /// Of a line that accesses global memory: an address that it accessed; 0: none.
@@ -56,6 +58,7 @@ public:
   uint32_t watchingThread(size_t device) const { return uint32_t(memoryThreads - queues.size() + device); }
 
 private:
+  static constexpr uint64_t nanosecondsPerInstruction = 20;
   struct Bases {
     uint32_t preds = 0, narrow = 0, wide = 0;
     bool operator==(const Bases &) const = default;

@@ -30,6 +30,8 @@ public:
       add(meshes[0], 9001, runtime::DataType::F32, {.lanes = 1}, 0);
     for (size_t absent : {1, 2})
       add(meshes[1], 37 * unit, runtime::DataType::F32, {.timeoutMs = 1}, absent);
+    if (shipped.protocol == "ll128") // more peers than a thread has in flight
+      add(meshes.back(), 512, runtime::DataType::F32, {.lanes = 1, .isAligned = true}, 0);
     text = runs.front().call->text();
     for (Run &run : runs)
       for (uint64_t seed = 1; seed <= 3; ++seed)
