@@ -1,7 +1,7 @@
 // Rank 0's side of the rendezvous.
 #include "base/Error.h"
-#include "bootstrap/Guests.h"
 #include "bootstrap/Newcomers.h"
+#include "bootstrap/RendezvousAcceptor.h"
 
 #include <fmt/ranges.h>
 
@@ -29,9 +29,9 @@ private:
   Status gather();
   void answerLatecomers(const Welcome &refusal);
   bool listenOnce(Clock::time_point until);
-  Status admit(Guest &guest, const Result<Hello> &said);
+  Status admit(AdmittedConnection &connection, const Result<Hello> &said);
   bool isThere(int rank);
-  void refuseTwin(Guest &guest, const Hello &hello);
+  void refuseDuplicate(AdmittedConnection &connection, const Hello &hello);
   Result<Meeting> meetHere();
   Result<Meeting> meetHosts(const HostMap &map);
   Result<Meeting> refuse(const Status &status);
@@ -50,15 +50,15 @@ private:
   int timeoutMs;
   Clock::time_point start, deadline, patientUntil;
   const Settings &settings;
-  std::optional<Guests> guests; // once this rank listens
-  std::string listensAt;        // for messages
-  std::vector<int> pids;        // by rank; 0: not here yet
+  std::optional<RendezvousAcceptor> acceptor; // once this rank listens
+  std::string listensAt;                      // for messages
+  std::vector<int> pids;                      // by rank; 0: not here yet
   std::vector<HostId> hosts;
   std::vector<std::string> hostNames;
-  Status refusal, twins; // twins: two processes have the same rank
+  Status refusal, duplicate; // duplicate: two processes have the same rank
 };
 
-Status Host::admit(Guest &guest, const Result<Hello> &said) {
+Status Host::admit(AdmittedConnection &connection, const Result<Hello> &said) {
   if (!said.isOk())
     return said.status();
   const Hello &hello = *said;
@@ -70,14 +70,14 @@ Status Host::admit(Guest &guest, const Result<Hello> &said) {
   pids[static_cast<size_t>(hello.rank)] = hello.pid;
   hosts[static_cast<size_t>(hello.rank)] = hello.host;
   hostNames[static_cast<size_t>(hello.rank)] = hello.hostName;
-  guest.rank = hello.rank;
+  connection.rank = hello.rank;
   return {};
 }
 
 /// Whether the rank has said Hello and still waits. One that has ended makes room for another process.
 bool Host::isThere(int rank) {
-  std::vector<Guest> &inside = guests->admitted();
-  auto first = std::ranges::find(inside, rank, &Guest::rank);
+  std::vector<AdmittedConnection> &inside = acceptor->admitted();
+  auto first = std::ranges::find(inside, rank, &AdmittedConnection::rank);
   if (first == inside.end())
     return pids[static_cast<size_t>(rank)] != 0; // rank 0
   std::byte next;
@@ -89,7 +89,7 @@ bool Host::isThere(int rank) {
 }
 
 /// The process that came first keeps the rank. The world ends only if another rank does not come: see gather.
-void Host::refuseTwin(Guest &guest, const Hello &hello) {
+void Host::refuseDuplicate(AdmittedConnection &connection, const Hello &hello) {
   const size_t rank = static_cast<size_t>(hello.rank);
   Status status = rankError(StatusCode::Mismatch, hello.rank,
                             "two processes have RANK={}: {} (host {}), which came first, and {} (host {}){}",
@@ -100,21 +100,21 @@ void Host::refuseTwin(Guest &guest, const Hello &hello) {
   welcome.culprit = status.rank();
   welcome.message = status.message();
   WelcomeBytes bytes = write(welcome);
-  (void)guest.socket.sendAll(bytes.data(), bytes.size(), Clock::now()); // fits into a new connection
-  if (twins.isOk())
-    twins = status;
+  (void)connection.socket.sendAll(bytes.data(), bytes.size(), Clock::now()); // fits into a new connection
+  if (duplicate.isOk())
+    duplicate = status;
 }
 
 /// Waits until something arrives, and receives it. The first error becomes `refusal`. False when the time is over.
 bool Host::listenOnce(Clock::time_point until) {
-  return guests->listen(until, [this](Guest &guest, const Result<Hello> &hello) {
+  return acceptor->listen(until, [this](AdmittedConnection &connection, const Result<Hello> &hello) {
     const bool isRank = hello.isOk() && hello->worldSize == environment.worldSize && hello->rank >= 0 &&
                         hello->rank < environment.worldSize;
     if (isRank && isThere(hello->rank)) {
-      refuseTwin(guest, *hello);
+      refuseDuplicate(connection, *hello);
       return false;
     }
-    if (Status status = admit(guest, hello); !status.isOk() && refusal.isOk())
+    if (Status status = admit(connection, hello); !status.isOk() && refusal.isOk())
       refusal = status;
     return true;
   });
@@ -130,10 +130,10 @@ std::vector<int> Host::missingRanks() const {
 
 Status Host::missing() const {
   std::vector<int> missing = missingRanks();
-  std::string known = guests->describe(missing);
-  if (size_t number = guests->numStrangers())
+  std::string known = acceptor->describe(missing);
+  if (size_t number = acceptor->numStrangers())
     known += fmt::format("{}connections that did not speak Kolo's protocol: {}", known.empty() ? "" : "; ", number);
-  if (const char *lack = guests->whatIsLacking())
+  if (const char *lack = acceptor->whatIsLacking())
     return rankError(StatusCode::SystemError, 0, "rank 0 waited {} ms for rank {}, and cannot accept connections: {}",
                      timeoutMs, fmt::join(missing, ", "), lack);
   return rankError(StatusCode::Timeout, missing.front(),
@@ -149,8 +149,8 @@ Status Host::gather() {
     if (!isComplete() && refusal.isOk() && Clock::now() >= deadline)
       return missing();
     if (!isComplete() && refusal.isOk() && Clock::now() >= patientUntil)
-      refusal = twins;
-    if (Status status = guests->disagreement(missingRanks()); !status.isOk() && refusal.isOk())
+      refusal = duplicate;
+    if (Status status = acceptor->disagreement(missingRanks()); !status.isOk() && refusal.isOk())
       refusal = status;
   }
   return refusal;
@@ -158,18 +158,18 @@ Status Host::gather() {
 
 /// Answers everybody who has said Hello. Who gets an error gets nothing else.
 void Host::answer(const Welcome &welcome, const HostMap &map) {
-  for (Guest &guest : guests->admitted()) { // the join notices a rank that ended meanwhile
+  for (AdmittedConnection &connection : acceptor->admitted()) { // the join notices a rank that ended meanwhile
     Welcome own = welcome;
-    if (guest.rank >= 0 && map.numHosts() > 1) {
-      std::vector<int> here = map.ranksOf(map.hostOf[static_cast<size_t>(guest.rank)]);
+    if (connection.rank >= 0 && map.numHosts() > 1) {
+      std::vector<int> here = map.ranksOf(map.hostOf[static_cast<size_t>(connection.rank)]);
       own.leader = here.front();
       own.numHere = static_cast<int>(here.size());
     }
     WelcomeBytes bytes = write(own);
-    (void)guest.socket.sendAll(bytes.data(), bytes.size(), Clock::now() + std::chrono::seconds(1));
+    (void)connection.socket.sendAll(bytes.data(), bytes.size(), Clock::now() + std::chrono::seconds(1));
   }
   if (map.numHosts() <= 1)
-    guests->admitted().clear();
+    acceptor->admitted().clear();
 }
 
 /// Answers ranks that come after an error. Without an answer they would try again until their timeout.
@@ -208,30 +208,30 @@ Result<Meeting> Host::meetHere() {
 
 /// The address of this rank by which a rank of another host reached it.
 std::string Host::ownAddress() const {
-  for (const Guest &guest : guests->admitted())
-    if (guest.rank >= 0 && hosts[static_cast<size_t>(guest.rank)] != hosts[0])
-      return localAddress(guest.socket);
+  for (const AdmittedConnection &connection : acceptor->admitted())
+    if (connection.rank >= 0 && hosts[static_cast<size_t>(connection.rank)] != hosts[0])
+      return localAddress(connection.socket);
   return {};
 }
 
 Status Host::gatherArrivals(Roster &roster) {
   Status first;
-  for (Guest &guest : guests->admitted()) {
-    if (guest.rank < 0)
+  for (AdmittedConnection &connection : acceptor->admitted()) {
+    if (connection.rank < 0)
       continue;
     ArrivalBytes bytes = {};
-    Result<size_t> got = guest.socket.receive(bytes.data(), bytes.size(), deadline);
+    Result<size_t> got = connection.socket.receive(bytes.data(), bytes.size(), deadline);
     Result<Arrival> place = got.isOk() && *got == bytes.size() ? parseArrival(bytes) : Result<Arrival>(Arrival());
     Status status = place.isOk() ? place->refusal : place.status();
     if (!got.isOk() || *got != bytes.size())
-      status = rankError(got.isOk() ? StatusCode::PeerLost : got.status().code(), guest.rank,
-                         "rank {} (host {}) said Hello, and then not where it listens: {}", guest.rank,
-                         hostNames[static_cast<size_t>(guest.rank)],
+      status = rankError(got.isOk() ? StatusCode::PeerLost : got.status().code(), connection.rank,
+                         "rank {} (host {}) said Hello, and then not where it listens: {}", connection.rank,
+                         hostNames[static_cast<size_t>(connection.rank)],
                          got.isOk() ? "its connection ended" : got.status().message());
     if (!status.isOk() && first.isOk())
-      first = rankError(status.code(), guest.rank, "rank {}: {}", guest.rank, status.message());
+      first = rankError(status.code(), connection.rank, "rank {}: {}", connection.rank, status.message());
     if (status.isOk())
-      roster.arrivals[static_cast<size_t>(guest.rank)] = *place;
+      roster.arrivals[static_cast<size_t>(connection.rank)] = *place;
   }
   return first;
 }
@@ -252,9 +252,9 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   Status status = gatherArrivals(roster);
   roster.refusal = roster.arrivals[0].refusal.isOk() ? status : roster.arrivals[0].refusal;
   std::vector<std::byte> bytes = write(roster);
-  for (Guest &guest : guests->admitted())
-    if (guest.rank >= 0)
-      (void)guest.socket.sendAll(bytes.data(), bytes.size(), deadline);
+  for (AdmittedConnection &connection : acceptor->admitted())
+    if (connection.rank >= 0)
+      (void)connection.socket.sendAll(bytes.data(), bytes.size(), deadline);
   status = newcomer.open(roster);
   return status.isOk() ? newcomer.connect(roster) : Result<Meeting>(status);
 }
@@ -266,12 +266,12 @@ Result<Meeting> Host::run() {
   pids[0] = getpid();
   hosts[0] = *own;
   hostNames[0] = hostName();
-  allowDescriptors(pids.size() + Guests::maxWaiting(environment.worldSize));
+  allowDescriptors(pids.size() + RendezvousAcceptor::maxPending(environment.worldSize));
   Result<Listener> listening = listenAt(environment.master);
   if (!listening.isOk())
     return listening.status();
   listensAt = listening->where;
-  guests.emplace(std::move(listening->socket), secret, environment.worldSize, patientUntil);
+  acceptor.emplace(std::move(listening->socket), secret, environment.worldSize, patientUntil);
   if (Status status = gather(); !status.isOk())
     return refuse(status);
   HostMap map = mapHosts(hosts, hostNames);

@@ -163,6 +163,17 @@ int waitForAny(std::vector<pollfd> &entries, const timespec *mostTime) {
   return static_cast<int>(entries.size());
 }
 
+timespec timeUntil(Clock::time_point until) {
+  auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+  left = std::max<int64_t>(left, 0);
+  return {left / 1'000'000'000, left % 1'000'000'000};
+}
+
+int waitForAny(std::vector<pollfd> &entries, Clock::time_point until) {
+  const timespec most = timeUntil(until);
+  return waitForAny(entries, &most);
+}
+
 void allowDescriptors(size_t number) {
   static std::mutex mutex; // else a thread could undo another one's raise
   std::scoped_lock lock(mutex);

@@ -64,6 +64,9 @@ int millisecondsUntil(Clock::time_point deadline);
 /// As ppoll. The kernel refuses to wait for more descriptors than RLIMIT_NOFILE, which a program may lower at any time.
 /// Then this waits for at most 1 ms, and says that all are ready.
 int waitForAny(std::vector<pollfd> &entries, const timespec *mostTime);
+int waitForAny(std::vector<pollfd> &entries, Clock::time_point until);
+/// The time until then, at least 0.
+timespec timeUntil(Clock::time_point until);
 /// Raises the soft limit, so that this process may open so many more descriptors, as far as its hard limit allows.
 void allowDescriptors(size_t number);
 

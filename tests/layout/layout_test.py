@@ -100,7 +100,6 @@ WIDER = {
     "runtime/network/fabric/FabricTransport": (65, 21),
     "runtime/network/fabric/Nic": (28, 19),
     "runtime/network/tcp/Connection": (37, 23),
-    "runtime/network/tcp/Greeter": (38, 23),
     "runtime/network/tcp/TcpTransport": (54, 23),
     "targets/cpu/ProgramLowering": (33, 2),
     "targets/gpu/KernelLowering": (40, 7),

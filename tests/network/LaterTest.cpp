@@ -2,6 +2,7 @@
 #include "Support.h"
 
 #include "network/tcp/SocketAddress.h"
+#include "network/tcp/SocketOptions.h"
 #include "network/tcp/TcpTransport.h"
 
 #include <gtest/gtest.h>

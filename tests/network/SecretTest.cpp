@@ -1,7 +1,7 @@
 // Worlds with a secret: who does not know it joins none of their connections, whatever he has heard.
 #include "Support.h"
 
-#include "bootstrap/Guests.h"
+#include "bootstrap/RendezvousAcceptor.h"
 #include "bootstrap/Secret.h"
 #include "network/tcp/TcpTransport.h"
 
@@ -155,18 +155,18 @@ struct Port {
     EXPECT_EQ(::listen(listener.descriptor(), SOMAXCONN), 0);
     EXPECT_EQ(getsockname(listener.descriptor(), reinterpret_cast<sockaddr *>(&own), &bytes), 0);
     number = ntohs(own.sin_port);
-    guests.emplace(std::move(listener), secret, 4, patienceUntil);
+    acceptor.emplace(std::move(listener), secret, 4, patienceUntil);
   }
   /// Hears what has been said.
   void listen() {
     for (int i = 0; i < 3; ++i) { // it accepts a connection, and hears it, and sees its end
       Clock::time_point until = Clock::now() + std::chrono::milliseconds(10);
-      while (guests->listen(until, [](Guest &, const Result<Hello> &) { return true; }))
+      while (acceptor->listen(until, [](AdmittedConnection &, const Result<Hello> &) { return true; }))
         continue;
     }
   }
   int number = 0;
-  std::optional<Guests> guests;
+  std::optional<RendezvousAcceptor> acceptor;
 };
 
 /// A whole visit; returns what was said.
@@ -194,15 +194,15 @@ TEST_F(Secrets, TheRendezvousAdmitsWhoKnowsItOnce) {
   Port port(key);
   Socket rank, replay, stranger;
   std::vector<std::byte> said = visit(port, rank, key);
-  EXPECT_EQ(port.guests->admitted().size(), 1u);
+  EXPECT_EQ(port.acceptor->admitted().size(), 1u);
   replay = connectTo(port.number);
   say(replay, said);
   port.listen();
-  EXPECT_EQ(port.guests->admitted().size(), 1u);
+  EXPECT_EQ(port.acceptor->admitted().size(), 1u);
   visit(port, stranger, other);
-  EXPECT_EQ(port.guests->admitted().size(), 1u);
-  EXPECT_EQ(port.guests->describe({1}), "ranks disagree on KOLO_SECRET: rank 0 has one, rank 1 has another one or "
-                                        "ended; or strangers came in their name");
+  EXPECT_EQ(port.acceptor->admitted().size(), 1u);
+  EXPECT_EQ(port.acceptor->describe({1}), "ranks disagree on KOLO_SECRET: rank 0 has one, rank 1 has another one or "
+                                          "ended; or strangers came in their name");
 }
 
 TEST_F(Secrets, StrangersEndNoWorldThatIsPatient) {
@@ -214,8 +214,8 @@ TEST_F(Secrets, StrangersEndNoWorldThatIsPatient) {
       say(strangers.back(), write(Opening{rendezvousVersion, rank, false, {}}));
     }
     port.listen();
-    EXPECT_EQ(port.guests->disagreement({1, 2, 3}).code(), isPatient ? StatusCode::Ok : StatusCode::Mismatch);
-    EXPECT_NE(port.guests->describe({1, 2, 3}).find("rank 1, 2, 3 has none"), std::string::npos);
+    EXPECT_EQ(port.acceptor->disagreement({1, 2, 3}).code(), isPatient ? StatusCode::Ok : StatusCode::Mismatch);
+    EXPECT_NE(port.acceptor->describe({1, 2, 3}).find("rank 1, 2, 3 has none"), std::string::npos);
   }
 }
 
@@ -225,14 +225,14 @@ TEST(Strangers, ThatAreSilentGoBeforeThoseWhoHaveOpened) {
   say(early, write(Opening{rendezvousVersion, 1, false, {}}));
   port.listen();
   std::vector<Socket> silent;
-  for (size_t i = 0; i < 2 * Guests::minWaiting; ++i)
+  for (size_t i = 0; i < 2 * RendezvousAcceptor::minPending; ++i)
     silent.push_back(connectTo(port.number));
   port.listen();
   std::vector<std::byte> rest(helloBytes + sizeof(SecretProof));
   std::ranges::copy(write(Hello{1, 4, 4711, {}, "k1"}), rest.begin());
   say(early, rest);
   port.listen();
-  EXPECT_EQ(port.guests->admitted().size(), 1u);
+  EXPECT_EQ(port.acceptor->admitted().size(), 1u);
 }
 
 TEST_F(Secrets, AnyChangedByteOfAHelloIsRefused) {
@@ -251,7 +251,7 @@ TEST_F(Secrets, AnyChangedByteOfAHelloIsRefused) {
     rest[at] ^= std::byte(1);
     say(socket, rest);
     port.listen();
-    EXPECT_TRUE(port.guests->admitted().empty()) << at;
+    EXPECT_TRUE(port.acceptor->admitted().empty()) << at;
   }
 }
 
@@ -273,11 +273,11 @@ TEST(Strangers, AreFewHoweverManyCome) {
     if (i % 100 == 99)
       port.listen();
   }
-  EXPECT_LE(countOpen(), before + strangers.size() + Guests::minWaiting);
+  EXPECT_LE(countOpen(), before + strangers.size() + RendezvousAcceptor::minPending);
   Socket rank;
   visit(port, rank, {});
-  EXPECT_EQ(port.guests->admitted().size(), 1u);
-  EXPECT_GE(port.guests->numStrangers(), 500 - Guests::minWaiting);
+  EXPECT_EQ(port.acceptor->admitted().size(), 1u);
+  EXPECT_GE(port.acceptor->numStrangers(), 500 - RendezvousAcceptor::minPending);
 }
 
 TEST(Strangers, WithAWrongHelloInAnOpenWorldHaveNothingToDoWithSecrets) {
@@ -289,9 +289,9 @@ TEST(Strangers, WithAWrongHelloInAnOpenWorldHaveNothingToDoWithSecrets) {
   std::ranges::copy(write(Hello{1, 4, 4711, {}, "k1"}), rest.begin());
   say(socket, rest);
   port.listen();
-  EXPECT_TRUE(port.guests->admitted().empty());
-  EXPECT_EQ(port.guests->describe({1}), "");
-  EXPECT_TRUE(port.guests->disagreement({1}).isOk());
+  EXPECT_TRUE(port.acceptor->admitted().empty());
+  EXPECT_EQ(port.acceptor->describe({1}), "");
+  EXPECT_TRUE(port.acceptor->disagreement({1}).isOk());
 }
 
 TEST(Strangers, OfAnotherVersionAreNamed) {
@@ -301,10 +301,10 @@ TEST(Strangers, OfAnotherVersionAreNamed) {
   Socket socket = connectTo(port.number);
   say(socket, opening);
   port.listen();
-  EXPECT_EQ(expectStatus(port.guests->disagreement({2}), StatusCode::Mismatch, 2,
+  EXPECT_EQ(expectStatus(port.acceptor->disagreement({2}), StatusCode::Mismatch, 2,
                          "rank 2 speaks version 99 of the rendezvous, rank 0 version"),
             "");
-  EXPECT_TRUE(port.guests->disagreement({2, 3}).isOk()); // rank 3 may still come
+  EXPECT_TRUE(port.acceptor->disagreement({2, 3}).isOk()); // rank 3 may still come
 }
 
 TEST(Strangers, OfAVersionBeforeTheOpeningAreNamedAndToldSo) {
@@ -317,7 +317,7 @@ TEST(Strangers, OfAVersionBeforeTheOpeningAreNamedAndToldSo) {
     Socket socket = connectTo(port.number);
     say(socket, hello);
     port.listen();
-    EXPECT_EQ(expectStatus(port.guests->disagreement({2}), StatusCode::Mismatch, 2,
+    EXPECT_EQ(expectStatus(port.acceptor->disagreement({2}), StatusCode::Mismatch, 2,
                            "rank 2 speaks version " + std::to_string(version) + " of the rendezvous, rank 0 version"),
               "");
     std::vector<std::byte> answer = listenTo(socket, welcomeBytes);

@@ -2,7 +2,7 @@
 #include "Support.h"
 
 #include "network/Socket.h"
-#include "network/tcp/Greeter.h"
+#include "network/tcp/ConnectionSetup.h"
 #include "network/tcp/TcpTransport.h"
 
 #include <gtest/gtest.h>
@@ -151,7 +151,7 @@ TEST(TcpStrangers, AnOlderVersionIsNamedThoughItSaysLess) {
 TEST(TcpStrangers, OnlySoManyMayBeSilent) {
   Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2, 1500)); // less than maxSilence
   std::vector<Socket> strangers;
-  for (size_t i = 0; i < Greeter::maxSilent + 45; ++i) // one place is missing
+  for (size_t i = 0; i < ConnectionSetup::maxSilent + 45; ++i) // one place is missing
     strangers.push_back(connectTo((*made)->endpoint()));
   std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
   EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1, "strangers: 44, the last one was"), "");
@@ -181,7 +181,7 @@ TEST(TcpStrangers, RepeatedGreetingsAreFewAndKeepNoOtherRankOut) {
   std::vector<Endpoint> endpoints(3, (*made)->endpoint());
   std::vector<Socket> repeated;
   std::vector<std::byte> greeting = greet(helloFrom(1, 0, 3));
-  for (size_t i = 0; i < 2 + Greeter::maxRepeated + 10; ++i) {
+  for (size_t i = 0; i < 2 + ConnectionSetup::maxRepeated + 10; ++i) {
     repeated.push_back(connectTo((*made)->endpoint()));
     say(repeated.back(), std::span(greeting).first(greetingBytes));
   }
@@ -225,9 +225,11 @@ TEST(TcpStrangers, ARankThatIsAnsweredByAnotherProcessSaysSo) {
     return opened;
   }();
   std::thread other([&] {
-    Socket guest(accept(listener->descriptor(), nullptr, nullptr));
-    say(guest, makeData(200, 1));
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    Socket accepted(accept(listener->descriptor(), nullptr, nullptr));
+    say(accepted, makeData(200, 1));
+    std::array<std::byte, tcp::greetingBytes> ignored;
+    while (recv(accepted.descriptor(), ignored.data(), ignored.size(), 0) > 0) // until the rank ends it
+      continue;
   });
   std::array<Endpoint, 2> endpoints{write(where), (*made)->endpoint()};
   EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Mismatch, 0,

@@ -1,7 +1,7 @@
 #include "network/tcp/Connection.h"
 
 #include "base/Error.h"
-#include "network/tcp/Greeter.h"
+#include "network/tcp/SocketOptions.h"
 
 #include <linux/sockios.h>
 #include <netinet/in.h>

@@ -25,18 +25,18 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vec
   for (size_t rank = 0; rank < endpoints.size(); ++rank)
     mayComeLater |= !now[rank] && endpoints[rank] != Endpoint() && static_cast<int>(rank) != options.rank;
   const int longestMs = options.connectMs ? options.connectMs : options.timeoutMs;
-  auto made =
-      std::make_unique<Greeter>(GreeterOptions{own, key, longestMs, mayComeLater, options.mustStop, options.progress},
-                                std::move(listener), endpoints);
+  auto made = std::make_unique<ConnectionSetup>(
+      SetupOptions{own, key, longestMs, mayComeLater, options.mustStop, options.progress}, std::move(listener),
+      endpoints);
   key.reset();
-  std::vector<Greeted> met;
+  std::vector<Established> met;
   Status status = made->meetAll(now, met);
   places = std::make_unique<std::atomic<Connection *>[]>(endpoints.size() * numConnections());
-  for (Greeted &one : met)
+  for (Established &one : met)
     attach(std::move(one));
   hasStarted = status.isOk();
   if (hasStarted && mayComeLater)
-    greeter = std::move(made);
+    setup = std::move(made);
   return status;
 }
 
@@ -58,7 +58,7 @@ void TcpTransport::makePlaces(int peer) {
   }
 }
 
-void TcpTransport::attach(Greeted greeted) {
+void TcpTransport::attach(Established greeted) {
   auto peer = static_cast<int>(greeted.hello.rank);
   makePlaces(peer);
   if (hasFailedWith(peer))
@@ -77,10 +77,10 @@ void TcpTransport::greet() {
   std::unique_lock lock(greeting, std::try_to_lock);
   if (!lock)
     return;
-  std::vector<Greeted> met;
+  std::vector<Established> met;
   std::vector<Status> failures;
-  greeter->progress(met, failures);
-  for (Greeted &one : met)
+  setup->progress(met, failures);
+  for (Established &one : met)
     attach(std::move(one));
   for (const Status &failed : failures)
     if (failed.code() != StatusCode::PeerLost || !closeMissing(failed.rank()))
@@ -108,10 +108,10 @@ bool TcpTransport::isWhole(int peer) const {
 }
 
 void TcpTransport::ask(int peer) {
-  if (!greeter || !greeter->mayMeet(peer))
+  if (!setup || !setup->mayMeet(peer))
     return;
   makePlaces(peer);
-  greeter->want(peer);
+  setup->want(peer);
 }
 
 void TcpTransport::setPatience(int peer, bool isPatient) {

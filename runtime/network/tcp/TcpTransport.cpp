@@ -30,12 +30,6 @@ constexpr std::chrono::milliseconds lastPatience{250};
 /// The longest sleep once a peer has failed.
 constexpr std::chrono::milliseconds failedInterval{1};
 
-timespec untilTime(Clock::time_point until) {
-  auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
-  left = std::max<int64_t>(left, 0);
-  return {left / 1'000'000'000, left % 1'000'000'000};
-}
-
 TcpOptions withoutKey(TcpOptions options) {
   options.key.reset();
   return options;
@@ -55,9 +49,9 @@ TcpTransport::~TcpTransport() {
 /// the timeout; those of which one connection is broken, at once. After a failure only mails get time, and little:
 /// peers must learn its cause before they see that this rank has ended.
 void TcpTransport::leave() {
-  if (greeter)
-    greeter->close(); // who comes from now on learns that nobody is here
-  greeter.reset();
+  if (setup)
+    setup->close(); // who comes from now on learns that nobody is here
+  setup.reset();
   std::vector<Connection *> mails, others;
   const bool isAborted = newestOne() && isStopped();
   for (Connection *one = newestOne(); one; one = one->olderOne())
@@ -101,7 +95,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(const TcpOptions &opt
     return error(StatusCode::InvalidArgument, "between 1 and 64 connections to each peer, not {}",
                  options.connectionsPerPeer);
   std::unique_ptr<TcpTransport> made(new TcpTransport(options));
-  allowDescriptors(static_cast<size_t>(options.numRanks) * made->numConnections() + Greeter::maxSilent);
+  allowDescriptors(static_cast<size_t>(options.numRanks) * made->numConnections() + ConnectionSetup::maxSilent);
   Result<Socket> listening = listenAtHost(options.listenAt, made->address);
   if (!listening.isOk())
     return listening.status();
@@ -275,8 +269,8 @@ Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
     if (one->isOpen() && one->mustResume(registrations))
       mostTime = &none;
   }
-  size_t numGreeted = entries.size();
-  bool mustGreet = greeter && greeter->addTo(entries);
+  size_t numEstablished = entries.size();
+  bool mustGreet = setup && setup->addTo(entries);
   bool isShort = (mustGreet || mustRest) && (mostTime->tv_sec > 0 || mostTime->tv_nsec > soon.tv_nsec);
   bool mayResume = mostTime->tv_sec == 0 && mostTime->tv_nsec == 0;
   int numReady = waitForAny(entries, isShort ? &soon : mostTime);
@@ -286,8 +280,8 @@ Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
     if (entries[index + 1].revents != 0 || waited[index]->mustResume(registrations))
       if (Status status = work(*waited[index], hasRaised); !status.isOk() && first.isOk())
         first = fail(status);
-  for (; numGreeted < entries.size() && !mustGreet; ++numGreeted)
-    mustGreet = entries[numGreeted].revents != 0;
+  for (; numEstablished < entries.size() && !mustGreet; ++numEstablished)
+    mustGreet = entries[numEstablished].revents != 0;
   if (mustGreet)
     greet();
   if (hasRaised)
@@ -297,7 +291,7 @@ Status TcpTransport::look(const timespec *mostTime, int wakeUp) {
 
 Status TcpTransport::progress() {
   bool areFew = numAttached.load(std::memory_order_relaxed) <= fewConnections &&
-                (!greeter || numLooks.fetch_add(1, std::memory_order_relaxed) % looksPerGreeting != 0);
+                (!setup || numLooks.fetch_add(1, std::memory_order_relaxed) % looksPerGreeting != 0);
   const timespec none = {};
   Status status = areFew ? Status() : look(&none, -1);
   bool hasRaised = false;
@@ -352,7 +346,7 @@ Status TcpTransport::idle(const Counter &counter, uint64_t target, Clock::time_p
   if (!counter.hasReached(target)) {
     // After a failure whoever waits must look for others soon.
     bool isShort = hasFailed.load(std::memory_order_seq_cst);
-    timespec left = untilTime(isShort ? std::min(until, Clock::now() + failedInterval) : until);
+    timespec left = timeUntil(isShort ? std::min(until, Clock::now() + failedInterval) : until);
     (void)look(&left, (*sleeper)->wakeUp.descriptor());
   }
   getUp(**sleeper);

@@ -5,7 +5,7 @@
 #include "network/Registrations.h"
 #include "network/Socket.h"
 #include "network/tcp/Connection.h"
-#include "network/tcp/Greeter.h"
+#include "network/tcp/ConnectionSetup.h"
 #include "network/tcp/Wire.h"
 
 #include <atomic>
@@ -56,8 +56,8 @@ public:
   bool hasLeft(int peer) const override;
   bool hasFailedWith(int peer) const override;
   Status refusal() const override;
-  /// See Greeter::troubleWith.
-  Status troubleWith(int peer) const override { return greeter ? greeter->troubleWith(peer) : Status(); }
+  /// See ConnectionSetup::troubleWith.
+  Status troubleWith(int peer) const override { return setup ? setup->troubleWith(peer) : Status(); }
   /// Whether there are connections with the peer, or this rank has asked for them.
   bool isConnected(int peer) const { return find({peer, 0}) != nullptr; }
   bool isWhole(int peer) const override;
@@ -91,7 +91,7 @@ private:
   Connection *newestOne() const { return newest.load(std::memory_order_acquire); }
   void endReceiving(uint64_t agreement);
   void makePlaces(int peer);
-  void attach(Greeted greeted);
+  void attach(Established greeted);
   void greet();
   bool closeMissing(int peer);
   void leave();
@@ -110,15 +110,15 @@ private:
   const int creatorPid;
   Socket listener; // until `connect`
   HostAddress address;
-  bool hasStarted = false;          // `connect` was Ok; after a failure, only mails may be sent
-  std::unique_ptr<Greeter> greeter; // null: nobody comes later
+  bool hasStarted = false;                // `connect` was Ok; after a failure, only mails may be sent
+  std::unique_ptr<ConnectionSetup> setup; // null: nobody comes later
   // By peer and number; null: nobody has asked for it. They live as long as this object.
   std::unique_ptr<std::atomic<Connection *>[]> places;
   std::atomic<Connection *> newest = nullptr; // the list of all
   std::atomic<size_t> numAttached = 0;
   std::atomic<uint64_t> mailsSent = 0;
   std::atomic<uint32_t> numLooks = 0;
-  std::mutex greeting; // held by the thread that works for `greeter`
+  std::mutex greeting; // held by the thread that works for `setup`
   std::mutex making;   // of the list below
   std::deque<Connection> connections;
   Registrations registrations;
