@@ -99,8 +99,6 @@ WIDER = {
     "runtime/include/kolo/runtime/ProgramInfo": (3, 19),
     "runtime/network/fabric/FabricTransport": (65, 21),
     "runtime/network/fabric/Nic": (28, 19),
-    "runtime/network/tcp/Connection": (37, 23),
-    "runtime/network/tcp/TcpTransport": (54, 23),
     "targets/cpu/ProgramLowering": (33, 2),
     "targets/gpu/KernelLowering": (40, 7),
     "targets/gpu/MoveFunctions": (36, 6),

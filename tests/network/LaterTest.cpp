@@ -195,8 +195,10 @@ TEST(Later, APortThatAnotherProcessHasIsNotTriedForEver) {
   std::atomic<bool> isOver = false;
   std::thread other([&] {
     while (!isOver)
-      if (!Socket(accept(listener.descriptor(), nullptr, nullptr)).isOpen())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (!Socket(accept(listener.descriptor(), nullptr, nullptr)).isOpen()) {
+        std::vector<pollfd> entries{{listener.descriptor(), POLLIN, 0}};
+        waitForAny(entries, Clock::now() + std::chrono::milliseconds(50));
+      }
   });
   Strangers world(2, false, 20'000, tcp::write(where));
   std::byte byte;

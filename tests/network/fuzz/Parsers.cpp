@@ -109,14 +109,14 @@ void receiveStream(Bytes bytes, bool isForMail) {
   while (!bytes.empty() && status.isOk()) {
     Bytes next = bytes.first(std::min<size_t>(bytes.size(), 1000));
     ssize_t sent = send(peer.descriptor(), next.data(), next.size(), MSG_NOSIGNAL);
-    status = connection.receive(registrations, hasRaised);
+    status = connection.received().receive(registrations, hasRaised);
     if (sent <= 0) // an early message waits
       break;
     bytes = bytes.subspan(static_cast<size_t>(sent));
   }
   peer = {};
   for (int look = 0; look < 4 && status.isOk(); ++look)
-    status = connection.receive(registrations, hasRaised);
+    status = connection.received().receive(registrations, hasRaised);
   auto isZero = [](std::byte byte) { return byte == std::byte(0); };
   require(std::all_of(memory.begin(), memory.begin() + margin, isZero));
   require(std::all_of(memory.end() - margin, memory.end(), isZero));
