@@ -97,8 +97,6 @@ WIDER = {
     "compiler/model/Tracer": (28, 17),
     "dsl/Recording": (3, 17),
     "runtime/include/kolo/runtime/ProgramInfo": (3, 19),
-    "runtime/network/fabric/FabricTransport": (65, 21),
-    "runtime/network/fabric/Nic": (28, 19),
     "targets/cpu/ProgramLowering": (33, 2),
     "targets/gpu/KernelLowering": (40, 7),
     "targets/gpu/MoveFunctions": (36, 6),

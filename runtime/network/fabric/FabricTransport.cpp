@@ -19,16 +19,32 @@ constexpr std::chrono::microseconds firstSleep{10}, longestSleep{100};
 constexpr int looksBeforeSleep = 16;
 /// Receives for messages that are under way at a time.
 constexpr int numReceives = 64;
-/// So long after a failed write the end of the peer may still be noticed by mail, which is the truer cause.
-constexpr std::chrono::milliseconds graceTime{300};
 /// So long writes that have begun may take to end after a failure.
 constexpr std::chrono::milliseconds drainTime{100};
+/// A rank that leaves looks this often whether its peers have everything.
+constexpr std::chrono::microseconds leaveInterval{100};
+/// A peer that computes says nothing. What this rank wrote arrives all the same, so it does not wait longer.
+constexpr std::chrono::milliseconds longestAnswer{2000};
+
+/// What a peer cannot place, this rank judges by its own registrations.
+Status answer(const Registrations &registrations, int sender, const Question &question) {
+  Check check = question.isSignal ? registrations.checkSignal(sender, question.lane, question.signal)
+                                  : registrations.checkPut(sender, question.place, question.sizeBytes);
+  if (check.verdict == Verdict::Refused)
+    return check.refusal;
+  if (question.isOld)
+    return rankError(StatusCode::Mismatch, sender,
+                     "rank {} sets semaphore {} of lane {} in agreement {} to {}, which is not a larger count", sender,
+                     question.signal.semaphore, question.lane, question.signal.agreement, question.signal.count);
+  return {}; // it was asked before the news of this rank's registration came there
+}
 
 } // namespace
 
 FabricTransport::FabricTransport(const FabricOptions &given, const ProviderRules &providerRules,
                                  ControlTransport &mailPath)
-    : options(given), rules(providerRules), mails(mailPath), creatorPid(getpid()), registrations(given.numRanks) {}
+    : creatorPid(getpid()), registrations(given.numRanks), state(given, providerRules, mailPath), sender(state),
+      departure(state), setup(state, sender, departure) {}
 
 FabricTransport::~FabricTransport() {
   if (getpid() == creatorPid) {
@@ -36,14 +52,11 @@ FabricTransport::~FabricTransport() {
     return;
   }
   // The device belongs to the parent: closing it here would end the parent's connections.
-  for (auto &[number, own] : exposed) {
-    for (std::unique_ptr<Memory> &region : own.regions)
-      (void)region.release();
-    (void)own.cells.release();
-  }
-  for (auto &[number, peer] : peers)
-    (void)peer.meeting.release();
-  (void)nic.release();
+  state.exposed.forget();
+  for (auto &[number, peer] : state.peers)
+    if (peer.meeting)
+      (void)peer.meeting.release();
+  (void)state.nic.release();
 }
 
 Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOptions &options,
@@ -69,65 +82,44 @@ Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOpt
   if (!info.isOk())
     return info.status();
   std::unique_ptr<FabricTransport> made(new FabricTransport(options, rules, mails));
-  Result<std::unique_ptr<Nic>> opened = Nic::open(**library, made->rules, std::move(info).value(), options.rank);
+  Result<std::unique_ptr<Nic>> opened = Nic::open(**library, made->state.rules, std::move(info).value(), options.rank);
   if (!opened.isOk())
     return opened.status();
-  made->nic = std::move(opened).value();
-  made->device = made->nic->kind();
-  if (rules.order == SignalOrder::Counted)
-    if (Status status = made->nic->startReceives(numReceives); !status.isOk())
+  made->state.nic = std::move(opened).value();
+  made->setup.setDevice(made->state.nic->kind());
+  if (made->state.isCounted())
+    if (Status status = made->state.nic->startReceives(numReceives); !status.isOk())
       return status;
   return made;
 }
 
-/// Registers memory and keeps it.
-Status FabricTransport::expose(const Registration &registration) {
-  Exposed own;
-  own.registration = registration;
-  own.forSenders.numLanes = registration.numLanes;
-  own.forSenders.numSemaphores = registration.numSemaphores;
-  own.forSenders.isBySender = registration.isBySender;
-  if (!nic)
-    return closedStatus();
-  auto describe = [&](std::byte *memory, uint64_t sizeBytes, std::unique_ptr<Memory> &kept) -> Result<RemoteRegion> {
-    Result<std::unique_ptr<Memory>> made = nic->expose(memory, sizeBytes);
-    if (!made.isOk())
-      return made.status();
-    kept = std::move(made).value();
-    return RemoteRegion{kept->key(), kept->remoteBase(), sizeBytes};
-  };
-  for (const Region &region : registration.regions) {
-    own.regions.emplace_back();
-    own.forSenders.regions.emplace_back();
-    if (region.sizeBytes == 0)
-      continue;
-    Result<RemoteRegion> made = describe(region.memory, region.sizeBytes, own.regions.back());
-    if (!made.isOk())
-      return made.status();
-    own.forSenders.regions.back() = *made;
-  }
-  uint64_t numCells =
-      uint64_t(registration.numLanes) * registration.numSemaphores * static_cast<uint64_t>(options.numRanks);
-  if (rules.order != SignalOrder::Counted && numCells > 0) {
-    Result<RemoteRegion> made =
-        describe(reinterpret_cast<std::byte *>(registration.cells), numCells * sizeof(Cell), own.cells);
-    if (!made.isOk())
-      return made.status();
-    own.forSenders.cells = *made;
-  }
-  newestExposed = registration.agreement;
-  exposed[registration.agreement] = std::move(own);
+Status FabricTransport::connect(std::span<const Endpoint> endpoints) {
+  if (endpoints.size() != static_cast<size_t>(state.options.numRanks) || isConnected.load())
+    return error(StatusCode::InvalidArgument, "{} endpoints for {} ranks, or connected already", endpoints.size(),
+                 state.options.numRanks);
+  for (const Endpoint &endpoint : endpoints)
+    mayMeet.push_back(endpoint != Endpoint());
+  mayMeet[static_cast<size_t>(state.options.rank)] = false;
+  isConnected.store(true, std::memory_order_release);
   return {};
 }
 
-/// Tells a peer what it may write in a registration: nothing if it is no sender.
-void FabricTransport::tellRegistered(int number, const Exposed &own) {
-  Letter letter;
-  letter.kind = LetterKind::Registered;
-  letter.agreement = own.registration.agreement;
-  if (own.registration.senders[static_cast<size_t>(number)])
-    letter.registered = own.forSenders;
-  (void)mails.mail(number, write(letter)); // who is lost is noticed by those who wait for it
+void FabricTransport::ask(int peer) {
+  if (!isConnected.load(std::memory_order_acquire) || !mayMeet[static_cast<size_t>(peer)])
+    return;
+  std::scoped_lock lock(mutex);
+  (void)setup.acquaintance(peer);
+}
+
+bool FabricTransport::hasMet(int peer) const {
+  std::scoped_lock lock(mutex);
+  auto found = state.peers.find(peer);
+  return found != state.peers.end() && found->second.stage == Stage::Met;
+}
+
+Status FabricTransport::troubleWith(int peer) const {
+  std::scoped_lock lock(mutex);
+  return setup.troubleWith(peer);
 }
 
 Status FabricTransport::registerMemory(const Registration &registration) {
@@ -137,83 +129,75 @@ Status FabricTransport::registerMemory(const Registration &registration) {
   if (Status status = registrations.add(registration); !status.isOk())
     return status;
   std::scoped_lock lock(mutex);
-  if (Status status = expose(registration); !status.isOk()) {
+  Status status = state.nic ? state.exposed.add(*state.nic, registration, !state.isCounted()) : closedStatus();
+  if (!status.isOk()) {
     registrations.remove(registration.agreement);
     return status;
   }
-  for (const auto &[number, peer] : peers)
+  for (const auto &[number, peer] : state.peers)
     if (peer.stage != Stage::Strange)
-      tellRegistered(number, exposed.at(registration.agreement));
+      state.tell(number, state.exposed.letterOf(registration.agreement, number));
   return {};
 }
 
 void FabricTransport::release(uint64_t agreement) {
   registrations.remove(agreement);
   std::scoped_lock lock(mutex);
-  auto found = exposed.find(agreement);
-  if (found == exposed.end())
+  if (!state.exposed.contains(agreement))
     return;
   // A peer may be in the middle of a write to memory of a call that failed, and this device in the middle of a read.
   if (hasStopped())
     closeDevice();
-  exposed.erase(agreement);
+  state.exposed.remove(agreement);
   Letter letter;
   letter.kind = LetterKind::Released;
   letter.agreement = agreement;
-  for (const auto &[number, peer] : peers)
+  for (const auto &[number, peer] : state.peers)
     if (peer.stage != Stage::Strange)
-      (void)mails.mail(number, write(letter));
+      state.tell(number, letter);
 }
 
-/// Whether a call has failed. A write to a peer that has left fails, too, and is no failure of a call. Requires
-/// `mutex`.
+/// Whether a call has failed. A write to a peer that has left fails, too, and is no failure of a call.
 bool FabricTransport::hasStopped() const {
-  return (options.mustStop && options.mustStop()) ||
-         std::ranges::any_of(peers, [&](const auto &one) { return !failureOf(one.first, one.second).isOk(); });
+  return state.isStopped() || std::ranges::any_of(state.peers, [&](const auto &one) {
+           return !state.failureOf(one.first, one.second).isOk();
+         });
 }
 
-/// From now on nothing is written or read here. What has begun may end within drainTime; the rest is dropped. Requires
-/// `mutex`.
+/// From now on nothing is written or read here. What has begun may end within drainTime; the rest is dropped.
 void FabricTransport::closeDevice() {
-  Event event;
-  for (Clock::time_point until = Clock::now() + drainTime; nic && nic->isWriting() && Clock::now() < until;)
-    if (nic->poll(event))
-      note(event);
-  if (nic && !nic->bindsMemory())
-    nic->closeEndpoint();
-  for (auto &[number, own] : exposed) {
-    own.regions.clear();
-    own.cells.reset();
-  }
-  for (auto &[number, peer] : peers)
+  sender.drain(Clock::now() + drainTime);
+  if (state.nic && !state.nic->bindsMemory())
+    state.nic->closeEndpoint();
+  state.exposed.closeRegions();
+  for (auto &[number, peer] : state.peers)
     if (peer.meeting)
       peer.meeting->memory.reset();
-  nic.reset();
+  state.nic.reset();
   isClosed.store(true, std::memory_order_release);
 }
 
 Status FabricTransport::closedStatus() const {
-  return error(StatusCode::Aborted, "rank {} closed provider {} after a failure", options.rank, rules.name);
+  return error(StatusCode::Aborted, "rank {} closed provider {} after a failure", state.options.rank, state.rules.name);
 }
 
 Status FabricTransport::checkPath(Path path) const {
-  if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
-    return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
-                 options.numRanks);
+  if (path.peer < 0 || path.peer >= state.options.numRanks || path.peer == state.options.rank)
+    return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, state.options.rank,
+                 state.options.numRanks);
   if (!isConnected.load(std::memory_order_acquire) || !mayMeet[static_cast<size_t>(path.peer)])
-    return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", options.rank, path.peer);
+    return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", state.options.rank, path.peer);
   if (path.lane >= testLane)
     return error(StatusCode::InvalidArgument, "lane {} is not below {}", path.lane, testLane);
   Status status = stateOf(path.peer);
   return status.isOk() && isClosed.load(std::memory_order_acquire) ? closedStatus() : status;
 }
 
-Status FabricTransport::enqueue(Path path, const Request &request) {
+/// Requires a path that is right.
+void FabricTransport::push(Path path, const WriteRequest &request) {
   std::scoped_lock lock(mutex);
-  acquaintance(path.peer).paths[path.lane].requests.push_back(request);
-  busy.insert({path.peer, path.lane});
-  advance(path.peer, path.lane);
-  return {};
+  (void)setup.acquaintance(path.peer);
+  sender.push(path, request);
 }
 
 Status FabricTransport::put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) {
@@ -222,11 +206,12 @@ Status FabricTransport::put(Path path, RemotePlace place, const void *src, uint6
     return status;
   if (sizeBytes > kolo::runtime::maxPutBytes)
     return error(StatusCode::InvalidArgument, "a put of {} bytes, more than {}", sizeBytes, kolo::runtime::maxPutBytes);
-  Request request;
+  WriteRequest request;
   request.place = place;
   request.src = static_cast<const std::byte *>(src);
   request.sizeBytes = sizeBytes;
-  return enqueue(path, request);
+  push(path, request);
+  return {};
 }
 
 Status FabricTransport::signal(Path path, RemoteSignal signal) {
@@ -234,79 +219,79 @@ Status FabricTransport::signal(Path path, RemoteSignal signal) {
     return status;
   if (signal.count == 0 || signal.count >= endOfCounts)
     return error(StatusCode::InvalidArgument, "a signal with count {}", signal.count);
-  Request request;
+  WriteRequest request;
   request.isSignal = true;
   request.signal = signal;
-  return enqueue(path, request);
+  push(path, request);
+  return {};
 }
 
 /// Whether all of the lane is complete at the peer. `numMoved` changes when something moves, also of their meeting.
 /// `wasDropped` becomes true if some of it never will be complete.
 bool FabricTransport::isDone(Path path, uint64_t &numMoved, bool &wasDropped) {
   std::scoped_lock lock(mutex);
-  Peer &peer = peers.at(path.peer);
+  FabricPeer &peer = state.peers.at(path.peer);
   SendPath &lane = peer.paths.at(path.lane);
   auto test = peer.paths.find(testLane);
   numMoved = lane.numMoved + static_cast<uint64_t>(peer.stage) + (test == peer.paths.end() ? 0 : test->second.numMoved);
-  wasDropped |= std::exchange(lane.wasDropped, false) || !peer.refusal.isOk() || !peer.failure.isOk();
+  wasDropped |= std::exchange(lane.wasDropped, false) || !peer.isWorking();
   return lane.isDone() && !wasDropped;
-}
-
-/// The peers to which the lane has written.
-std::vector<int> FabricTransport::peersOf(uint32_t lane) const {
-  std::scoped_lock lock(mutex);
-  std::vector<int> found;
-  for (const auto &[number, peer] : peers)
-    if (peer.paths.contains(lane))
-      found.push_back(number);
-  return found;
 }
 
 /// Blocks until all that the lane wrote to the peer is complete. A peer that leaves waits for what is under way, so
 /// that only what was dropped fails then.
 Status FabricTransport::flushPath(Path path) {
   const Counter none = {};
+  const int self = state.options.rank;
   uint64_t numMoved = 0, lastMoved = 0;
   bool wasDropped = false;
   Clock::time_point lastTime = Clock::now();
   for (int look = 0; !isDone(path, numMoved, wasDropped); ++look) {
-    if (Status status = wasDropped ? stateOf(path.peer) : mails.stateOf(path.peer); !status.isOk())
+    if (Status status = wasDropped ? stateOf(path.peer) : state.mails.stateOf(path.peer); !status.isOk())
       return status;
     if (isClosed.load(std::memory_order_acquire))
       return closedStatus();
-    if (options.mustStop && options.mustStop())
-      return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", options.rank,
-                       path.peer);
+    if (state.isStopped())
+      return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", self, path.peer);
     (void)progress(); // another peer's failure does not end this
-    if (numMoved != lastMoved) {
-      lastMoved = numMoved;
+    if (std::exchange(lastMoved, numMoved) != numMoved) {
       lastTime = Clock::now();
       look = 0;
     }
-    if (Clock::now() - lastTime >= std::chrono::milliseconds(options.timeoutMs)) {
+    if (Clock::now() - lastTime >= std::chrono::milliseconds(state.options.timeoutMs)) {
       Status trouble = troubleWith(path.peer);
       return rankError(StatusCode::Timeout, path.peer, "rank {} waited {} ms for rank {} to take data: timed out{}{}",
-                       options.rank, options.timeoutMs, path.peer, trouble.isOk() ? "" : "; ", trouble.message());
+                       self, state.options.timeoutMs, path.peer, trouble.isOk() ? "" : "; ", trouble.message());
     }
     if (look >= looksBeforeSleep)
-      (void)mails.idle(none, 1, Clock::now() + longestSleep);
+      (void)state.mails.idle(none, 1, Clock::now() + longestSleep);
   }
   return {};
 }
 
 Status FabricTransport::flush(uint32_t lane) {
+  std::vector<int> writtenTo;
+  {
+    std::scoped_lock lock(mutex);
+    for (const auto &[number, peer] : state.peers)
+      if (peer.paths.contains(lane))
+        writtenTo.push_back(number);
+  }
   Status first;
-  for (int peer : peersOf(lane))
+  for (int peer : writtenTo)
     if (Status status = flushPath({peer, lane}); !status.isOk() && first.isOk())
       first = status;
   return first;
 }
 
 Status FabricTransport::progress() {
-  Status ofMails = mails.progress();
+  Status ofMails = state.mails.progress();
   {
     std::scoped_lock lock(mutex);
-    work();
+    sender.takeEvents();
+    setup.progress();
+    sender.advance();
+    departure.answer();
   }
   Status own = firstFailure();
   return own.isOk() ? ofMails : own;
@@ -322,68 +307,36 @@ Status FabricTransport::idle(const Counter &counter, uint64_t target, Clock::tim
       sched_yield();
       continue;
     }
-    (void)mails.idle(counter, target, std::min(until, Clock::now() + sleep));
+    (void)state.mails.idle(counter, target, std::min(until, Clock::now() + sleep));
     if (!status.isOk())
       return status;
     sleep = std::min(2 * sleep, longestSleep);
   }
 }
 
-/// Why the peer cannot be written to, although it is neither lost nor has left. Requires `mutex`.
-Status FabricTransport::failureOf(int number, const Peer &peer) const {
-  if (!peer.refusal.isOk())
-    return peer.refusal;
-  bool isOld = !peer.failure.isOk() && Clock::now() - peer.failedAt >= graceTime;
-  return isOld && mails.stateOf(number).isOk() ? peer.failure : Status();
-}
-
 Status FabricTransport::firstFailure() const {
-  if (!hasFailed.load(std::memory_order_acquire))
+  if (!state.hasFailed.load(std::memory_order_acquire))
     return {};
   std::scoped_lock lock(mutex);
-  for (const auto &[number, peer] : peers)
-    if (Status status = failureOf(number, peer); !status.isOk())
+  for (const auto &[number, peer] : state.peers)
+    if (Status status = state.failureOf(number, peer); !status.isOk())
       return status;
   return {};
 }
 
 Status FabricTransport::stateOf(int number) const {
-  Status status = mails.stateOf(number);
-  if (!hasFailed.load(std::memory_order_acquire) && !isSomeoneLeaving.load(std::memory_order_acquire))
+  Status status = state.mails.stateOf(number);
+  if (!state.hasFailed.load(std::memory_order_acquire) && !isSomeoneLeaving.load(std::memory_order_acquire))
     return status;
   std::scoped_lock lock(mutex);
-  auto found = peers.find(number);
-  if (found == peers.end())
+  auto found = state.peers.find(number);
+  if (found == state.peers.end())
     return status;
-  const Peer &peer = found->second;
+  const FabricPeer &peer = found->second;
   if (!peer.refusal.isOk() || !status.isOk())
     return peer.refusal.isOk() ? status : peer.refusal;
-  return peer.isLeaving ? rankError(StatusCode::PeerLost, number, "rank {} has left", number) : failureOf(number, peer);
-}
-
-/// What a peer cannot place, this rank judges by its own registrations.
-Status FabricTransport::answer(int sender, const Question &question) {
-  Check check = question.isSignal ? registrations.checkSignal(sender, question.lane, question.signal)
-                                  : registrations.checkPut(sender, question.place, question.sizeBytes);
-  if (check.verdict == Verdict::Refused)
-    return check.refusal;
-  if (question.isOld)
-    return rankError(StatusCode::Mismatch, sender,
-                     "rank {} sets semaphore {} of lane {} in agreement {} to {}, which is not a larger count", sender,
-                     question.signal.semaphore, question.lane, question.signal.agreement, question.signal.count);
-  return {}; // it was asked before the news of this rank's registration came there
-}
-
-/// Mismatch: the peer's device and this one's do not fit each other.
-Status FabricTransport::compare(int sender, const Letter &address) const {
-  if (address.provider != rules.name || address.order != rules.order)
-    return rankError(StatusCode::Mismatch, sender, "rank {} uses provider {} ({}), this rank {} ({})", sender,
-                     address.provider, toString(address.order), rules.name, toString(rules.order));
-  if (address.device != device)
-    return rankError(StatusCode::Mismatch, sender,
-                     "rank {} uses another kind of device of provider {} ({}) than this rank ({})", sender, rules.name,
-                     describe(address.device), describe(device));
-  return {};
+  return peer.isLeaving ? rankError(StatusCode::PeerLost, number, "rank {} has left", number)
+                        : state.failureOf(number, peer);
 }
 
 Status FabricTransport::take(int sender, std::span<const std::byte> mail) {
@@ -391,18 +344,18 @@ Status FabricTransport::take(int sender, std::span<const std::byte> mail) {
   if (!letter.isOk())
     return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, letter.status().message());
   if (letter->kind == LetterKind::Question)
-    return answer(sender, letter->question);
+    return answer(registrations, sender, letter->question);
   std::scoped_lock lock(mutex);
   bool isFirst = letter->kind == LetterKind::Address || letter->kind == LetterKind::Failed;
-  if (!isFirst && !peers.contains(sender))
+  if (!isFirst && !state.peers.contains(sender))
     return rankError(StatusCode::Mismatch, sender, "rank {} sent a letter before its address", sender);
-  return takeFrom(sender, acquaintance(sender), *letter);
+  return take(sender, setup.acquaintance(sender), *letter);
 }
 
-Status FabricTransport::takeFrom(int sender, Peer &peer, const Letter &letter) {
+Status FabricTransport::take(int sender, FabricPeer &peer, const Letter &letter) {
   switch (letter.kind) {
   case LetterKind::Address:
-    return noteAddress(sender, peer, letter);
+    return setup.noteAddress(sender, peer, letter);
   case LetterKind::Ready:
     if (peer.meeting)
       peer.meeting->isPeerReady = true;
@@ -417,8 +370,11 @@ Status FabricTransport::takeFrom(int sender, Peer &peer, const Letter &letter) {
     for (auto &[lane, path] : peer.paths)
       std::erase_if(path.counts, [&](const auto &one) { return one.first.first == letter.agreement; });
     break;
-  case LetterKind::Leaving:
-    return noteLeaving(sender, peer, letter);
+  case LetterKind::Leaving: {
+    Status status = departure.note(sender, peer, letter);
+    isSomeoneLeaving.store(true, std::memory_order_release);
+    return status;
+  }
   case LetterKind::Farewell:
     peer.saidFarewell = true;
     break;
@@ -427,12 +383,36 @@ Status FabricTransport::takeFrom(int sender, Peer &peer, const Letter &letter) {
       peer.meeting->hasPeerPassed = true;
     break;
   case LetterKind::Failed:
-    refuse(peer, rankError(StatusCode::SystemError, sender, "{}", letter.reason));
+    state.refuse(peer, rankError(StatusCode::SystemError, sender, "{}", letter.reason));
     break;
   case LetterKind::Question:
     break; // see take
   }
   return {};
+}
+
+void FabricTransport::leave() {
+  if (getpid() != creatorPid || !isConnected.load(std::memory_order_acquire))
+    return;
+  const Counter none = {};
+  const Clock::time_point begin = Clock::now(), until = begin + std::chrono::milliseconds(state.options.timeoutMs);
+  {
+    std::scoped_lock lock(mutex);
+    state.hasLeft = true;
+    setup.stop();
+    for (auto &[number, peer] : state.peers)
+      if (state.nic && state.isThere(number))
+        departure.tell(number, peer);
+  }
+  while (Clock::now() < until && !state.isStopped()) {
+    (void)progress(); // a peer's failure does not end this
+    {
+      std::scoped_lock lock(mutex);
+      if (!state.nic || departure.mayLeave(Clock::now() - begin < longestAnswer))
+        return;
+    }
+    (void)state.mails.idle(none, 1, Clock::now() + leaveInterval);
+  }
 }
 
 } // namespace kolo::runtime::fabric

@@ -68,8 +68,7 @@ DeviceKind kindOf(const fi_info &info) {
 Memory::~Memory() {
   region.reset();
   std::erase(nic.exposed, this);
-  if (ownKey < nic.usedKeys.size())
-    nic.usedKeys[ownKey] = false;
+  nic.keys.giveBack(ownKey);
 }
 
 bool Memory::contains(const void *begin, uint64_t numBytes) const {
@@ -143,9 +142,9 @@ Status Nic::openAll() {
   if (rules.order == SignalOrder::Ordered)
     largestPut = std::min<uint64_t>(largestPut, info->ep_attr->max_order_waw_size);
   largestInject = std::min<uint64_t>(rules.injectBytes, info->tx_attr->inject_size);
-  mostOperations = std::min(manyOperations, info->tx_attr->size);
+  pool.most = std::min(manyOperations, info->tx_attr->size);
   size_t keyBits = std::min<size_t>(8 * info->domain_attr->mr_key_size, 63);
-  usedKeys.resize(std::min({rules.numKeys, manyKeys, uint64_t(1) << keyBits}), false);
+  keys.setNumbers(std::min({rules.numKeys, manyKeys, uint64_t(1) << keyBits}), rules.numFastKeys);
   return readAddress();
 }
 
@@ -160,10 +159,10 @@ Status Nic::readAddress() {
 
 Nic::~Nic() {
   endpoint.reset(); // before what it is bound to; nothing is under way then
-  for (auto &group : operations)
+  for (auto &group : pool.groups)
     for (Operation &operation : *group)
       operation.source.reset();
-  bodies.clear();
+  pool.bodies.clear();
   peersTable.reset();
   completions.reset();
   domain.reset();
@@ -179,29 +178,37 @@ Status Nic::addPeer(int rank, std::span<const std::byte> address) {
   return {};
 }
 
-/// The key after the last one, so that a key is used again as late as possible. Fast ones first.
-Result<uint64_t> Nic::nextKey() {
-  uint64_t numFast = std::min<uint64_t>(rules.numFastKeys, usedKeys.size());
-  for (auto [begin, end] : {std::pair(uint64_t(0), numFast), std::pair(numFast, uint64_t(usedKeys.size()))})
+void MemoryKeys::setNumbers(uint64_t number, uint64_t numFast) {
+  used.assign(number, false);
+  fast = std::min(numFast, number);
+}
+
+std::optional<uint64_t> MemoryKeys::take() {
+  for (auto [begin, end] : {std::pair(uint64_t(0), fast), std::pair(fast, size())})
     for (uint64_t i = 0; i < end - begin; ++i) {
-      uint64_t key = begin + (lastKey + 1 + i) % (end - begin);
-      if (usedKeys[key])
+      uint64_t key = begin + (last + 1 + i) % (end - begin);
+      if (used[key])
         continue;
-      usedKeys[key] = true;
-      lastKey = key - begin;
+      used[key] = true;
+      last = key - begin;
       return key;
     }
-  return error(StatusCode::OutOfMemory, "provider {}: all {} keys for memory of this rank are in use", rules.name,
-               usedKeys.size());
+  return {};
+}
+
+void MemoryKeys::giveBack(uint64_t key) {
+  if (key < size())
+    used[key] = false;
 }
 
 Result<std::unique_ptr<Memory>> Nic::registerRegion(const void *memory, uint64_t sizeBytes, uint64_t access) {
   std::unique_ptr<Memory> made(new Memory(*this, memory, sizeBytes));
   made->ownKey = UINT64_MAX;
   if (!hasMode(FI_MR_PROV_KEY)) {
-    Result<uint64_t> key = nextKey();
-    if (!key.isOk())
-      return key.status();
+    std::optional<uint64_t> key = keys.take();
+    if (!key)
+      return error(StatusCode::OutOfMemory, "provider {}: all {} keys for memory of this rank are in use", rules.name,
+                   keys.size());
     made->ownKey = *key;
   }
   if (rules.memoryModes & FI_MR_ALLOCATED)
@@ -231,44 +238,42 @@ Result<std::unique_ptr<Memory>> Nic::expose(std::byte *memory, uint64_t sizeByte
 }
 
 Status Nic::addOperations() {
-  operations.push_back(std::make_unique<std::array<Operation, 64>>());
-  std::array<Operation, 64> &group = *operations.back();
+  auto group = std::make_unique<OperationPool::Group>();
   Memory *memory = nullptr;
   if (rules.memoryModes & FI_MR_LOCAL) {
-    Result<std::unique_ptr<Memory>> made = registerRegion(group.data(), sizeof(group), FI_WRITE | FI_SEND | FI_RECV);
-    if (!made.isOk()) {
-      operations.pop_back();
+    Result<std::unique_ptr<Memory>> made = registerRegion(group->data(), sizeof(*group), FI_WRITE | FI_SEND | FI_RECV);
+    if (!made.isOk())
       return made.status();
-    }
-    bodies.push_back(std::move(made).value());
-    memory = bodies.back().get();
+    pool.bodies.push_back(std::move(made).value());
+    memory = pool.bodies.back().get();
   }
-  for (Operation &operation : group) {
+  for (Operation &operation : *group) {
     operation.bodyMemory = memory;
-    freeOperations.push_back(&operation);
+    pool.free.push_back(&operation);
   }
+  pool.groups.push_back(std::move(group));
   return {};
 }
 
 Operation *Nic::take() {
-  if (numOperations >= mostOperations)
+  if (pool.numUnderWay >= pool.most)
     return nullptr;
-  if (freeOperations.empty())
+  if (pool.free.empty())
     if (Status status = addOperations(); !status.isOk()) {
       why = status.message();
       return nullptr;
     }
-  Operation *operation = freeOperations.back();
-  freeOperations.pop_back();
-  ++numOperations;
+  Operation *operation = pool.free.back();
+  pool.free.pop_back();
+  ++pool.numUnderWay;
   return operation;
 }
 
 void Nic::giveBack(Operation *operation) {
   operation->source.reset();
-  numOperations -= operation->isReceive ? 0 : 1;
+  pool.numUnderWay -= operation->isReceive ? 0 : 1;
   operation->isReceive = false;
-  freeOperations.push_back(operation);
+  pool.free.push_back(operation);
 }
 
 bool Nic::describe(const void *src, uint64_t sizeBytes, Operation &operation, void *&descriptor) {
@@ -352,7 +357,7 @@ Status Nic::startReceives(int count) {
     Operation *operation = take();
     if (!operation)
       return error(StatusCode::SystemError, "provider {}: no room for messages", rules.name);
-    --numOperations; // receives stay under way
+    --pool.numUnderWay; // receives stay under way
     if (receive(*operation) == Posted::Failed)
       return error(StatusCode::SystemError, "{}", why);
   }

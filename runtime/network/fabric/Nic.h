@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,6 +89,32 @@ struct Event {
 
 enum class Posted : uint8_t { Yes, Later, Failed };
 
+/// The keys that a rank chooses for its memory. A key is used again as late as possible, and fast ones first.
+class MemoryKeys {
+public:
+  void setNumbers(uint64_t number, uint64_t numFast);
+  /// Nothing: all are in use.
+  std::optional<uint64_t> take();
+  void giveBack(uint64_t key);
+  uint64_t size() const { return used.size(); }
+
+private:
+  std::vector<bool> used;
+  uint64_t fast = 0; // those below
+  uint64_t last = 0;
+};
+
+/// The operations of a device. They stay where they are.
+struct OperationPool {
+  static constexpr size_t groupSize = 64;
+  using Group = std::array<Operation, groupSize>;
+
+  size_t most = 0, numUnderWay = 0;
+  std::vector<std::unique_ptr<Memory>> bodies; // of the groups, where sources need regions
+  std::vector<std::unique_ptr<Group>> groups;
+  std::vector<Operation *> free;
+};
+
 /// Called by one thread at a time.
 class Nic {
 public:
@@ -117,7 +144,7 @@ public:
   Posted receive(Operation &operation);
   const std::string &lastError() const { return why; }
   /// Whether a write or send is under way.
-  bool isWriting() const { return numOperations != 0; }
+  bool isWriting() const { return pool.numUnderWay != 0; }
   /// Whether regions close before the endpoint that they are bound to. All others close after it: it may read them.
   bool bindsMemory() const { return hasMode(FI_MR_ENDPOINT); }
   /// Ends all that is under way.
@@ -135,7 +162,6 @@ private:
   Status readAddress();
   Status failure(const char *what, int64_t code) const;
   Result<std::unique_ptr<Memory>> registerRegion(const void *memory, uint64_t sizeBytes, uint64_t access);
-  Result<uint64_t> nextKey();
   bool hasMode(uint64_t mode) const { return info->domain_attr->mr_mode & mode; }
   /// What the device needs to read a source. False: it could not be registered.
   bool describe(const void *src, uint64_t sizeBytes, Operation &operation, void *&descriptor);
@@ -153,13 +179,9 @@ private:
   std::vector<std::byte> ownAddress;
   std::vector<fi_addr_t> peers; // by rank
   uint64_t largestPut = 0, largestInject = 0;
-  size_t mostOperations = 0, numOperations = 0;
-  std::vector<bool> usedKeys; // of those that this rank chooses
-  uint64_t lastKey = 0;
+  MemoryKeys keys;
   std::vector<Memory *> exposed; // sources inside of these need no region of their own
-  std::vector<std::unique_ptr<Memory>> bodies;
-  std::vector<std::unique_ptr<std::array<Operation, 64>>> operations;
-  std::vector<Operation *> freeOperations;
+  OperationPool pool;
   std::string why;
 };
 

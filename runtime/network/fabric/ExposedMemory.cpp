@@ -1,0 +1,96 @@
+#include "network/fabric/ExposedMemory.h"
+
+#include <algorithm>
+
+namespace kolo::runtime::fabric {
+
+Status ExposedMemory::add(Nic &nic, const Registration &registration, bool withCells) {
+  Exposed own;
+  own.registration = registration;
+  own.forSenders.numLanes = registration.numLanes;
+  own.forSenders.numSemaphores = registration.numSemaphores;
+  own.forSenders.isBySender = registration.isBySender;
+  auto describe = [&](std::byte *memory, uint64_t sizeBytes, std::unique_ptr<Memory> &kept) -> Result<RemoteRegion> {
+    Result<std::unique_ptr<Memory>> made = nic.expose(memory, sizeBytes);
+    if (!made.isOk())
+      return made.status();
+    kept = std::move(made).value();
+    return RemoteRegion{kept->key(), kept->remoteBase(), sizeBytes};
+  };
+  for (const Region &region : registration.regions) {
+    own.regions.emplace_back();
+    own.forSenders.regions.emplace_back();
+    if (region.sizeBytes == 0)
+      continue;
+    Result<RemoteRegion> made = describe(region.memory, region.sizeBytes, own.regions.back());
+    if (!made.isOk())
+      return made.status();
+    own.forSenders.regions.back() = *made;
+  }
+  uint64_t numCells = uint64_t(registration.numLanes) * registration.numSemaphores * numRanks;
+  if (withCells && numCells > 0) {
+    Result<RemoteRegion> made =
+        describe(reinterpret_cast<std::byte *>(registration.cells), numCells * sizeof(Cell), own.cells);
+    if (!made.isOk())
+      return made.status();
+    own.forSenders.cells = *made;
+  }
+  newest = registration.agreement;
+  byAgreement[registration.agreement] = std::move(own);
+  return {};
+}
+
+void ExposedMemory::closeRegions() {
+  for (auto &[agreement, own] : byAgreement) {
+    own.regions.clear();
+    own.cells.reset();
+  }
+}
+
+void ExposedMemory::forget() {
+  for (auto &[agreement, own] : byAgreement) {
+    for (std::unique_ptr<Memory> &region : own.regions)
+      (void)region.release();
+    (void)own.cells.release();
+  }
+}
+
+Letter ExposedMemory::letterOf(uint64_t agreement, int peer) const {
+  const Exposed &own = byAgreement.at(agreement);
+  Letter letter;
+  letter.kind = LetterKind::Registered;
+  letter.agreement = agreement;
+  if (own.registration.senders[static_cast<size_t>(peer)])
+    letter.registered = own.forSenders;
+  return letter;
+}
+
+std::vector<Letter> ExposedMemory::lettersTo(int peer) const {
+  std::vector<Letter> letters;
+  for (const auto &[agreement, own] : byAgreement)
+    letters.push_back(letterOf(agreement, peer));
+  if (newest == 0 || contains(newest))
+    return letters;
+  Letter last;
+  last.kind = LetterKind::Released;
+  last.agreement = newest;
+  letters.push_back(last);
+  return letters;
+}
+
+Cell *ExposedMemory::cell(int sender, uint32_t lane, const RemoteSignal &signal) const {
+  auto found = byAgreement.find(signal.agreement);
+  if (found == byAgreement.end())
+    return nullptr;
+  const Registration &own = found->second.registration;
+  if (lane >= own.numLanes || signal.semaphore >= own.numSemaphores || !own.senders[static_cast<size_t>(sender)])
+    return nullptr;
+  return &own.cells[cellNumber(own, numRanks, sender, lane, signal.semaphore)];
+}
+
+bool ExposedMemory::mayWrite(int sender) const {
+  return std::ranges::any_of(
+      byAgreement, [&](const auto &one) { return one.second.registration.senders[static_cast<size_t>(sender)]; });
+}
+
+} // namespace kolo::runtime::fabric

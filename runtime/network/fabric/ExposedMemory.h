@@ -1,0 +1,57 @@
+// ExposedMemory: the memory of this rank that peers may write, as its device has it registered.
+#pragma once
+
+#include "network/fabric/Letter.h"
+#include "network/fabric/Nic.h"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace kolo::runtime::fabric {
+
+/// Which cell of an agreement belongs to a sender.
+template <class Agreement>
+uint64_t cellNumber(const Agreement &agreement, uint64_t numRanks, int sender, uint32_t lane, uint32_t semaphore) {
+  auto rank = static_cast<uint64_t>(sender);
+  if (agreement.isBySender)
+    return rank * agreement.numSemaphores + semaphore;
+  return (uint64_t(lane) * agreement.numSemaphores + semaphore) * numRanks + rank;
+}
+
+class ExposedMemory {
+public:
+  explicit ExposedMemory(int ranks) : numRanks(static_cast<uint64_t>(ranks)) {}
+
+  /// Registers memory and keeps it. `withCells`: peers write into the cells, too.
+  Status add(Nic &nic, const Registration &registration, bool withCells);
+  /// False: there is none.
+  bool remove(uint64_t agreement) { return byAgreement.erase(agreement) != 0; }
+  bool contains(uint64_t agreement) const { return byAgreement.contains(agreement); }
+  /// Ends all regions, before or after the endpoint that they belong to.
+  void closeRegions();
+  /// In a forked child: the regions belong to the parent.
+  void forget();
+
+  /// What a peer may write in a registration: nothing if it is no sender.
+  Letter letterOf(uint64_t agreement, int peer) const;
+  /// What a new peer must hear: all registrations, and what is not early.
+  std::vector<Letter> lettersTo(int peer) const;
+  /// The cell that a peer signals; null: there is none, or not any more.
+  Cell *cell(int sender, uint32_t lane, const RemoteSignal &signal) const;
+  bool mayWrite(int sender) const;
+
+private:
+  struct Exposed {
+    Registration registration;
+    RemoteAgreement forSenders;
+    std::vector<std::unique_ptr<Memory>> regions; // by role; null where nothing may be put
+    std::unique_ptr<Memory> cells;
+  };
+
+  const uint64_t numRanks;
+  std::map<uint64_t, Exposed> byAgreement;
+  uint64_t newest = 0; // also if it was removed
+};
+
+} // namespace kolo::runtime::fabric
