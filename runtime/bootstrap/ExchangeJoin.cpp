@@ -9,7 +9,7 @@
 
 #include "base/Error.h"
 #include "base/Variable.h"
-#include "bootstrap/Newcomers.h"
+#include "bootstrap/MultiHostJoin.h"
 
 #include <unistd.h>
 
@@ -72,9 +72,9 @@ Introduction introduce(int rank, int size, const Status &status) {
 }
 
 /// One rank's way into a communicator.
-class Newcomer {
+class ExchangeJoin {
 public:
-  Newcomer(int ownRank, int numRanks, const AllGather &allGather)
+  ExchangeJoin(int ownRank, int numRanks, const AllGather &allGather)
       : rank(ownRank), size(numRanks), gather(allGather), all(static_cast<size_t>(numRanks)) {}
 
   Result<Meeting> enter(const Result<Settings> &own);
@@ -93,20 +93,20 @@ private:
   Result<std::shared_ptr<ControlMemory>> openControl() const;
   Result<Meeting> meetHere(const std::shared_ptr<ControlMemory> &made);
   Result<Meeting> meetHosts(Settings settings);
-  Result<Roster> gatherArrivals(NetworkNewcomer &newcomer, const HostMap &map, const Result<OptionalKey> &secret);
+  Result<Roster> gatherArrivals(MultiHostJoin &join, const HostMap &map, const Result<OptionalKey> &secret);
 
   int rank, size;
   const AllGather &gather;
   std::vector<Introduction> all; // by rank, of the last round
 };
 
-Status Newcomer::exchange(const Introduction &own) {
+Status ExchangeJoin::exchange(const Introduction &own) {
   Status status = gather(&own, sizeof(own), all.data());
   return status.isOk() ? compare() : status;
 }
 
 /// The first refusal or difference, the same on all ranks.
-Status Newcomer::compare() const {
+Status ExchangeJoin::compare() const {
   for (int peer = 0; peer < size; ++peer) {
     const Introduction &each = all[static_cast<size_t>(peer)];
     if (std::memcmp(each.magic, introductionMagic, sizeof(each.magic)) != 0 || each.version != Introduction().version)
@@ -120,7 +120,7 @@ Status Newcomer::compare() const {
   return {};
 }
 
-Result<std::shared_ptr<ControlMemory>> Newcomer::openControl() const {
+Result<std::shared_ptr<ControlMemory>> ExchangeJoin::openControl() const {
   const Introduction &root = all.front();
   if (areThreads())
     return *reinterpret_cast<const std::shared_ptr<ControlMemory> *>(root.controlAddress);
@@ -128,7 +128,7 @@ Result<std::shared_ptr<ControlMemory>> Newcomer::openControl() const {
 }
 
 /// All ranks are on this host. `made`: null but on rank 0.
-Result<Meeting> Newcomer::meetHere(const std::shared_ptr<ControlMemory> &made) {
+Result<Meeting> ExchangeJoin::meetHere(const std::shared_ptr<ControlMemory> &made) {
   Result<std::shared_ptr<ControlMemory>> opened = made ? Result(made) : openControl();
   // Numbered before anybody waits for this rank, so that its peers notice when it ends.
   if (opened.isOk() && !areThreads())
@@ -139,8 +139,8 @@ Result<Meeting> Newcomer::meetHere(const std::shared_ptr<ControlMemory> &made) {
 }
 
 /// Tells where this rank listens, and hears the same of all. The first refusal or difference, the same on all ranks.
-Result<Roster> Newcomer::gatherArrivals(NetworkNewcomer &newcomer, const HostMap &map,
-                                        const Result<OptionalKey> &secret) {
+Result<Roster> ExchangeJoin::gatherArrivals(MultiHostJoin &join, const HostMap &map,
+                                            const Result<OptionalKey> &secret) {
   const WorldNumber world = all.front().world;
   Result<std::string> address =
       rank == 0 ? Result<std::string>(all.front().address) : addressTowards(all.front().address);
@@ -150,7 +150,7 @@ Result<Roster> Newcomer::gatherArrivals(NetworkNewcomer &newcomer, const HostMap
   if (!secret.isOk())
     arrival.refusal = secret.status();
   if (arrival.refusal.isOk())
-    arrival = newcomer.listen(address.isOk() ? *address : "");
+    arrival = join.listen(address.isOk() ? *address : "");
   ProvedArrival own;
   own.arrival = write(arrival);
   own.hasSecret = secret.isOk() && secret->has_value();
@@ -179,7 +179,7 @@ Result<Roster> Newcomer::gatherArrivals(NetworkNewcomer &newcomer, const HostMap
 }
 
 /// Ranks are on several hosts.
-Result<Meeting> Newcomer::meetHosts(Settings settings) {
+Result<Meeting> ExchangeJoin::meetHosts(Settings settings) {
   std::vector<HostId> hosts;
   std::vector<std::string> names;
   for (const Introduction &each : all) {
@@ -190,20 +190,20 @@ Result<Meeting> Newcomer::meetHosts(Settings settings) {
   const std::vector<int> here = map.ranksOf(map.hostOf[static_cast<size_t>(rank)]);
   settings.connectMs = std::min(settings.timeoutMs, longestConnectMs);
   const Result<OptionalKey> secret = readSecret();
-  NetworkNewcomer newcomer({rank, size, here.front(), static_cast<int>(here.size())},
-                           {all.front().world, secret.isOk() ? *secret : OptionalKey()}, settings);
-  Result<Roster> roster = gatherArrivals(newcomer, map, secret);
+  MultiHostJoin join({rank, size, here.front(), static_cast<int>(here.size())},
+                     {all.front().world, secret.isOk() ? *secret : OptionalKey()}, settings);
+  Result<Roster> roster = gatherArrivals(join, map, secret);
   if (!roster.isOk())
     return roster.status();
-  if (Status refused = exchange(introduce(rank, size, newcomer.open(*roster))); !refused.isOk())
+  if (Status refused = exchange(introduce(rank, size, join.open(*roster))); !refused.isOk())
     return refused;
-  Result<Meeting> met = newcomer.connect(*roster);
+  Result<Meeting> met = join.connect(*roster);
   if (Status refused = exchange(introduce(rank, size, met.status())); !refused.isOk())
     return refused;
   return met;
 }
 
-Result<Meeting> Newcomer::enter(const Result<Settings> &own) {
+Result<Meeting> ExchangeJoin::enter(const Result<Settings> &own) {
   // Rank 0 does not know yet whether the ranks are threads, so it makes memory that serves both.
   Status status = own.status();
   std::shared_ptr<ControlMemory> made;
@@ -240,7 +240,7 @@ Result<Meeting> meetByExchange(int rank, int size, const AllGather &exchange, co
   // Without a place a rank cannot take part in the exchange.
   if (Status status = checkPlace(rank, size); !status.isOk())
     return status;
-  return Newcomer(rank, size, exchange).enter(settings);
+  return ExchangeJoin(rank, size, exchange).enter(settings);
 }
 
 } // namespace kolo::runtime

@@ -1,6 +1,6 @@
 // Rank 0's side of the rendezvous.
 #include "base/Error.h"
-#include "bootstrap/Newcomers.h"
+#include "bootstrap/MultiHostJoin.h"
 #include "bootstrap/RendezvousAcceptor.h"
 
 #include <fmt/ranges.h>
@@ -243,20 +243,20 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   welcome.world = randomWorld();
   answer(welcome, map);
   deadline = Clock::now() + std::chrono::milliseconds(timeoutMs); // as for the others, however late the last one came
-  NetworkNewcomer newcomer({environment.rank, environment.worldSize, 0, static_cast<int>(map.ranksOf(0).size())},
-                           {welcome.world, secret}, settings);
+  MultiHostJoin join({environment.rank, environment.worldSize, 0, static_cast<int>(map.ranksOf(0).size())},
+                     {welcome.world, secret}, settings);
   Roster roster;
   roster.map = map;
   roster.arrivals.resize(pids.size());
-  roster.arrivals[0] = newcomer.listen(ownAddress());
+  roster.arrivals[0] = join.listen(ownAddress());
   Status status = gatherArrivals(roster);
   roster.refusal = roster.arrivals[0].refusal.isOk() ? status : roster.arrivals[0].refusal;
   std::vector<std::byte> bytes = write(roster);
   for (AdmittedConnection &connection : acceptor->admitted())
     if (connection.rank >= 0)
       (void)connection.socket.sendAll(bytes.data(), bytes.size(), deadline);
-  status = newcomer.open(roster);
-  return status.isOk() ? newcomer.connect(roster) : Result<Meeting>(status);
+  status = join.open(roster);
+  return status.isOk() ? join.connect(roster) : Result<Meeting>(status);
 }
 
 Result<Meeting> Host::run() {

@@ -1,7 +1,7 @@
 // The rendezvous for every rank but rank 0.
 #include "base/Error.h"
 #include "base/Variable.h"
-#include "bootstrap/Newcomers.h"
+#include "bootstrap/MultiHostJoin.h"
 #include "kolo/runtime/Door.h"
 
 #include <unistd.h>
@@ -16,9 +16,9 @@ namespace kolo::runtime {
 namespace {
 
 /// A rank's side of the rendezvous until it hears the Welcome.
-class Visit {
+class RendezvousClient {
 public:
-  Visit(const RankEnvironment &ownEnvironment, const OptionalKey &worldSecret, Clock::time_point latest)
+  RendezvousClient(const RankEnvironment &ownEnvironment, const OptionalKey &worldSecret, Clock::time_point latest)
       : environment(ownEnvironment), secret(worldSecret), deadline(latest) {}
 
   /// The connection stays open for the Arrival and the Roster.
@@ -37,7 +37,8 @@ private:
 };
 
 /// Receives the magic alone first: another program may send a few bytes and then wait for an answer.
-Status Visit::receive(Socket &socket, std::span<std::byte> bytes, bool isFirst, Clock::time_point until) const {
+Status RendezvousClient::receive(Socket &socket, std::span<std::byte> bytes, bool isFirst,
+                                 Clock::time_point until) const {
   Result<size_t> magic = socket.receive(bytes.data(), magicBytes, until);
   if (!magic.isOk())
     return magic.status();
@@ -56,7 +57,7 @@ Status Visit::receive(Socket &socket, std::span<std::byte> bytes, bool isFirst, 
 }
 
 /// Whether the process that answers is rank 0 of this world.
-Status Visit::believe(const OpeningBytes &opening, const Challenge &challenge) const {
+Status RendezvousClient::believe(const OpeningBytes &opening, const Challenge &challenge) const {
   if (challenge.version != rendezvousVersion)
     return rankError(StatusCode::Mismatch, 0, "rank {} speaks version {} of the rendezvous, rank 0 version {}",
                      environment.rank, rendezvousVersion, challenge.version);
@@ -72,7 +73,7 @@ Status Visit::believe(const OpeningBytes &opening, const Challenge &challenge) c
   return {};
 }
 
-Result<Welcome> Visit::greet(const HostId &host, Socket &socket) {
+Result<Welcome> RendezvousClient::greet(const HostId &host, Socket &socket) {
   Result<Socket> connected = connectTo(environment.master, deadline);
   if (!connected.isOk())
     return connected.status();
@@ -130,16 +131,16 @@ Result<Roster> receiveRoster(const RankEnvironment &environment, Socket &socket,
 Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &settings, const WorldKey &world,
                           const Welcome &welcome, Socket &socket) {
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
-  NetworkNewcomer newcomer({environment.rank, environment.worldSize, welcome.leader, welcome.numHere}, world, settings);
+  MultiHostJoin join({environment.rank, environment.worldSize, welcome.leader, welcome.numHere}, world, settings);
   // Rank 0's own host may reach it by an address that no other host can reach.
   bool isHereAlone = standsForLoopback(environment.master.host);
-  ArrivalBytes place = write(newcomer.listen(isHereAlone ? likelyAddress() : localAddress(socket)));
+  ArrivalBytes place = write(join.listen(isHereAlone ? likelyAddress() : localAddress(socket)));
   if (Status status = socket.sendAll(place.data(), place.size(), deadline); !status.isOk())
     return rankError(status.code(), 0, "rank {} cannot tell rank 0 where it listens: {}", environment.rank,
                      status.message());
   Result<Roster> roster = receiveRoster(environment, socket, deadline);
-  Status status = roster.isOk() ? newcomer.open(*roster) : roster.status();
-  return status.isOk() ? newcomer.connect(*roster) : Result<Meeting>(status);
+  Status status = roster.isOk() ? join.open(*roster) : roster.status();
+  return status.isOk() ? join.connect(*roster) : Result<Meeting>(status);
 }
 
 /// Whether another attempt may succeed, because rank 0 may not listen yet.
@@ -167,7 +168,7 @@ Result<Meeting> joinRendezvous(const RankEnvironment &environment, const Setting
   Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(settings.timeoutMs);
   while (true) {
     Socket socket;
-    Result<Welcome> welcome = Visit(environment, secret, deadline).greet(*host, socket);
+    Result<Welcome> welcome = RendezvousClient(environment, secret, deadline).greet(*host, socket);
     if (welcome.isOk()) {
       if (welcome->code != StatusCode::Ok)
         return Status(welcome->code, welcome->message, welcome->culprit);

@@ -1,4 +1,4 @@
-#include "bootstrap/Newcomers.h"
+#include "bootstrap/MultiHostJoin.h"
 
 #include "base/Error.h"
 #include "base/Variable.h"
@@ -160,7 +160,7 @@ HostMap mapHosts(std::span<const HostId> hosts, std::span<const std::string> nam
   return map;
 }
 
-Arrival NetworkNewcomer::listen(const std::string &address) {
+Arrival MultiHostJoin::listen(const std::string &address) {
   Arrival own;
   own.pid = getpid();
   const char *interface = variable("KOLO_NETWORK_INTERFACE");
@@ -195,7 +195,7 @@ Arrival NetworkNewcomer::listen(const std::string &address) {
   return own;
 }
 
-Status NetworkNewcomer::open(const Roster &roster) {
+Status MultiHostJoin::open(const Roster &roster) {
   if (!roster.refusal.isOk())
     return roster.refusal;
   std::vector<int> own = roster.map.ranksOf(roster.map.hostOf[static_cast<size_t>(place.rank)]);
@@ -218,7 +218,7 @@ Status NetworkNewcomer::open(const Roster &roster) {
   return {};
 }
 
-Result<Meeting> NetworkNewcomer::connect(const Roster &roster) {
+Result<Meeting> MultiHostJoin::connect(const Roster &roster) {
   std::vector<Endpoint> endpoints;
   for (const Arrival &other : roster.arrivals)
     endpoints.push_back(other.endpoint);

@@ -1,4 +1,4 @@
-// Newcomers: what every rank of several hosts does between the Welcome and the first exchange.
+// MultiHostJoin: what every rank of several hosts does between the Welcome and the first exchange.
 #pragma once
 
 #include "bootstrap/RendezvousWire.h"
@@ -25,9 +25,9 @@ struct WorldKey {
   OptionalKey key; // of this world alone
 };
 
-class NetworkNewcomer {
+class MultiHostJoin {
 public:
-  NetworkNewcomer(const RankPlace &ownPlace, const WorldKey &itsWorld, const Settings &ownSettings)
+  MultiHostJoin(const RankPlace &ownPlace, const WorldKey &itsWorld, const Settings &ownSettings)
       : place(ownPlace), world(itsWorld), settings(ownSettings) {}
 
   /// Listens by KOLO_NETWORK_INTERFACE, or else at the numeric address. A leader makes its host's control segment. A
