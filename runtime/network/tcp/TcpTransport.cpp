@@ -102,8 +102,6 @@ Status TcpTransport::renew(uint64_t agreement, uint64_t next, std::span<const Re
   return status;
 }
 
-static Status notConnected(int rank) { return error(StatusCode::InvalidArgument, "rank {} is not connected", rank); }
-
 Status TcpTransport::checkPath(Path path) {
   if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
     return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
