@@ -153,14 +153,16 @@ class Text(unittest.TestCase):
                 text = compiled.image(architecture).read_text()
                 found = functions(text, r"\.func .*?kolo_\$_([\w$]+)\($", r"^}")
                 store, load = r"st\.volatile\.global\.v2\.b64", r"ld\.volatile\.global\.v2\.b64"
-                for name, access in (("sendLines", store), ("receiveLines_$_blocked", load), ("receiveReduceLines_$_blocked", load)):
+                for name, access in (("sendLines", store), ("receiveLines_$_blocked", load), ("receiveReduceLines_$_blocked", load),
+                                     ("sendAllLines", store), ("receiveAllLines_$_blocked", load), ("receiveReduceAllLines_$_blocked", load)):
                     code = [line for line in found[name] if not re.match(r"(add|mad|shl|mov|selp|cvt|or)\.|//|$", line)]
                     places = [i for i, line in enumerate(code) if re.match(access, line)]
                     self.assertGreaterEqual(len(places), 5)
                     for place in places:
                         self.assertRegex(code[place - 1], r"bar\.warp\.sync", "the group meets right before")
                     self.assertGreaterEqual(longest_run(code, access, r"setp|ld\.global|st\.global|shfl"), 4, "four lines in flight")
-                for name in ("receiveLines_$_blocked", "receiveReduceLines_$_blocked"):
+                for name in ("receiveLines_$_blocked", "receiveReduceLines_$_blocked", "receiveAllLines_$_blocked",
+                             "receiveReduceAllLines_$_blocked"):
                     self.assertRegex("\n".join(found[name]), r"shfl\.sync\.idx\.b32\s.*, 7, 6175, ", "the last of eight says whether")
                     self.assertRegex("\n".join(found[name]), r"bar\.red\.or\.pred", "all threads learn of a failure")
                 self.assertIsNone(re.search(r"ld\.global\.nc|\s(atom|red)\.|\.local|\.extern", text))

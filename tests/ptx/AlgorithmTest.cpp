@@ -75,12 +75,12 @@ TEST_P(ExecutedAlgorithms, GiveTheReferencesBitsUnderWeakMemory) {
   runCases({GetParam().algorithm, GetParam().protocol}, {37, 256}, 4);
 }
 
-/// Of as few ranks as there may be, with a warp each: small enough for many schedules.
+/// Of as few ranks as there may be, with two warps each: small enough for many schedules.
 TEST_P(ExecutedAlgorithms, GiveTheReferencesBitsUnderManySchedules) {
   test::DeviceAlgorithm algorithm(GetParam().algorithm, GetParam().protocol);
   std::vector<Case> cases = casesOf(algorithm, {37});
   auto ranksOf = [](const Case &one) { return one.call.mesh.numRanks(); };
-  runCase(algorithm, *std::ranges::min_element(cases, {}, ranksOf), {.lanes = 1, .threads = 32}, 200);
+  runCase(algorithm, *std::ranges::min_element(cases, {}, ranksOf), {.lanes = 1, .threads = 64}, 200);
 }
 
 INSTANTIATE_TEST_SUITE_P(Few, ExecutedAlgorithms, testing::ValuesIn(fewShipped()), nameOf);
