@@ -80,6 +80,11 @@ private:
     if (speed.laneBandwidth.peak > 0)
       add("  lane: moves {}\n  lane: reduces {}\n", bandwidthText(speed.laneBandwidth),
           bandwidthText(speed.laneReduction));
+    for (auto [protocol, name] : {std::pair(Protocol::LL, "LL"), std::pair(Protocol::LL128, "LL128")})
+      if (double share = of(speed.laneShare, protocol); share < 1)
+        add("  lane: moves {} GB/s with {}\n", gigabytes(share * speed.laneBandwidth.peak), name);
+    if (speed.laneSignal)
+      add("  lane: signals another lane of its device in {} us\n", microseconds(*speed.laneSignal));
     if (speed.launch > 0)
       add("  launch: {} us\n", microseconds(speed.launch));
     add("  payload: {} of a link with LL, {}\n", percent(machine.payloadShare(Protocol::LL)),

@@ -91,6 +91,8 @@ Json machineJson(const Machine &machine) {
         {"sharesMemory", speed.sharesMemory},
         {"lane", toJson(speed.laneBandwidth)},
         {"laneReduction", toJson(speed.laneReduction)},
+        {"laneShare", {{"ll", of(speed.laneShare, Protocol::LL)}, {"ll128", of(speed.laneShare, Protocol::LL128)}}},
+        {"laneSignalSeconds", speed.laneSignal ? Json(*speed.laneSignal) : Json()},
         {"launchSeconds", speed.launch}}},
       {"payloadShare", {{"ll", machine.payloadShare(Protocol::LL)}, {"ll128", machine.payloadShare(Protocol::LL128)}}},
       {"injectionBytesPerSecond", machine.injection()}};

@@ -2,9 +2,11 @@
 #include "tools/CommandLine.h"
 #include "tools/Commands.h"
 #include "tools/CostReport.h"
+#include "tools/compile/ForeignFile.h"
 #include "tools/compile/Kinds.h"
 #include "tools/report/Report.h"
 
+#include "compiler/cost/blocks/BlockTimes.h"
 #include "compiler/cost/simulation/PerfettoTrace.h"
 #include "compiler/cost/simulation/Simulation.h"
 
@@ -22,12 +24,14 @@ struct SimulateCommand {
   CostedPrograms programs;
   int64_t numCalls = 1;
   ReportOutput output;
-  std::string trace;
+  std::string trace, runner; // empty: by the machine
 
   void run();
 
 private:
   void checkFlags() const;
+  bool runsBlocks(const CompileRequest &request, const cost::Machine &machine) const;
+  CostedSchedule simulateBlocks(CompileRequest request, const cost::Machine &machine);
   CostedSchedule simulate(CompileRequest request, const cost::Machine &machine);
   cost::SimulationOutcome predict(const cost::Simulation &simulation, const cost::Machine &machine,
                                   const cost::Placement &placement, const std::string &name, int64_t bytes);
@@ -79,7 +83,40 @@ cost::SimulationOutcome SimulateCommand::predict(const cost::Simulation &simulat
   return outcome;
 }
 
+/// Whether a file of MSCCL runs as RCCL's interpreter runs it, thread block by thread block.
+bool SimulateCommand::runsBlocks(const CompileRequest &request, const cost::Machine &machine) const {
+  if (request.irPath.empty() || runner == "plugin")
+    return false;
+  foreign::ForeignSchedule schedule = readForeign(request.irPath);
+  if (runner.empty() && (!cost::BlockTimes::knows(machine) || schedule.messages.slots == 0))
+    return false;
+  if (std::optional<cost::CostMistake> refused = cost::BlockTimes::refuse(schedule, machine))
+    throw ToolError(ExitCode::Usage, request.irPath + ": " + refused->message);
+  if (programs.lanes != 0 || numCalls != 1 || !trace.empty())
+    throw ToolError(ExitCode::Usage, request.irPath + ": has thread blocks of its own, which are simulated without "
+                                                      "--lanes, --calls and --trace; --as plugin takes them");
+  return true;
+}
+
+CostedSchedule SimulateCommand::simulateBlocks(CompileRequest request, const cost::Machine &machine) {
+  foreign::ForeignSchedule foreignSchedule = readForeign(request.irPath);
+  cost::BlockTimes::setLargestCall(foreignSchedule, options.sizes().back());
+  foreign::Judgement judged = judgeForeign(foreignSchedule);
+  for (const foreign::Finding &finding : judged.findings)
+    throw ToolError(ExitCode::Refused, describe(foreignSchedule, finding));
+  PlacedRequest placed(std::move(request), options, machine);
+  cost::BlockTimes times(foreignSchedule, machine, placed.placement);
+  for (int64_t bytes : options.sizes())
+    placed.add(bytes, orThrow(times.predict(bytes), placed.schedule.name + ": "));
+  placed.schedule.name += " by RCCL";
+  if (!output.html.empty())
+    timelines.push_back(noTimeline("thread blocks have no timeline", timelines.size()));
+  return std::move(placed.schedule);
+}
+
 CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Machine &machine) {
+  if (runsBlocks(request, machine))
+    return simulateBlocks(std::move(request), machine);
   PlacedRequest placed(std::move(request), options, machine);
   const std::string &name = placed.schedule.name;
   compileForCosts(
@@ -129,6 +166,12 @@ void addSimulateCommand(CLI::App &app) {
   command->add_option("--calls", simulate->numCalls, "calls that follow each other at once; times are the mean of one")
       ->check(CLI::Range(int64_t(1), int64_t(1'000'000)))
       ->capture_default_str();
+  command
+      ->add_option("--as", simulate->runner,
+                   "files of MSCCL: interpreter, as RCCL runs them, thread block by thread block and\nat the rates of "
+                   "kernels; or plugin, what Kolo makes of them. Without it: as RCCL\nruns them, where the machine "
+                   "knows its lanes (node.devices.lane)")
+      ->check(CLI::IsMember({"interpreter", "plugin"}));
   simulate->output.addTo(*command);
   command->add_option("--trace", simulate->trace,
                       "also writes a timeline, which ui.perfetto.dev opens: what every rank does when");

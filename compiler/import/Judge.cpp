@@ -113,12 +113,12 @@ void Judge::checkBalance() {
 
 /// Asked last: what waits for ever with any number of slots is told of without them.
 void Judge::checkSlots() {
-  if (schedule.slots == 0)
+  if (schedule.messages.slots == 0)
     return;
-  std::optional<Stuck> stuck = findStuck(schedule, schedule.slots);
+  std::optional<Stuck> stuck = findStuck(schedule, schedule.messages.slots);
   if (!stuck)
     return;
-  int32_t tooFew = schedule.slots, enough = 2 * tooFew;
+  int32_t tooFew = schedule.messages.slots, enough = 2 * tooFew;
   for (; findStuck(schedule, enough); enough *= 2)
     tooFew = enough;
   while (enough - tooFew > 1)

@@ -207,9 +207,10 @@ void ScheduleMaker::makeSlots() {
   auto known = buffers.find(file.protocol);
   if (known == buffers.end())
     throw Refusal{file.line, fmt::format("proto is {}: it must be Simple, LL or LL128", quote(file.protocol))};
-  schedule.slots = known->second.slots;
+  Messages &messages = schedule.messages;
+  messages = {known->second.slots, 1, known->second.messageBytes, file.protocol};
   int64_t chunkBytes = file.maxBytes == 0 ? INT64_MAX : std::max<int64_t>(file.maxBytes / file.numChunks, 1);
-  schedule.chunksPerMessage = int32_t(std::clamp<int64_t>(known->second.messageBytes / chunkBytes, 1, mostPerMessage));
+  messages.chunksPerMessage = int32_t(std::clamp<int64_t>(messages.bytes / chunkBytes, 1, mostPerMessage));
 }
 
 int32_t ScheduleMaker::connection(int32_t channel, int32_t sender, int32_t receiver, bool isSender, int32_t line) {

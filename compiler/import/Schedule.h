@@ -60,6 +60,14 @@ struct PlanSemaphore {
   int32_t initial = 0;
 };
 
+/// Of connections.
+struct Messages {
+  int32_t slots = 0;            // that a connection holds; 0: any number
+  int32_t chunksPerMessage = 1; // at least: a step of more chunks is several messages
+  int64_t bytes = 0;            // that one holds
+  std::string protocol;         // "Simple", "LL", "LL128"
+};
+
 struct ForeignSchedule {
   std::string path, name;
   std::string interpreter; // "RCCL", "MSCCL++"
@@ -68,9 +76,8 @@ struct ForeignSchedule {
   int32_t chunksPerBlock = 1; // of a block of the call's count
   int32_t pieces = 1;         // a chunk of the file is so many of these chunks
   bool runsInPlace = false, runsOutOfPlace = true;
-  bool hasTwoPacketBuffers = false;   // packets go to two scratch buffers in turn, a call each
-  int32_t slots = 0;                  // messages that a connection holds; 0: any number
-  int32_t chunksPerMessage = 1;       // at least: a step of more chunks is several messages
+  bool hasTwoPacketBuffers = false; // packets go to two scratch buffers in turn, a call each
+  Messages messages;
   int32_t line = 0;                   // of the head
   std::vector<int32_t> scratchChunks; // by rank
   std::vector<Thread> threads;

@@ -37,7 +37,8 @@ bool SlotRun::advance(size_t thread) {
       if (!isRaised[size_t(event)])
         return didAdvance;
     bool hasMessages = action.receives >= 0 || action.sends >= 0;
-    for (; hasMessages && chunk[thread] < action.count; chunk[thread] += schedule.chunksPerMessage, didAdvance = true) {
+    for (; hasMessages && chunk[thread] < action.count;
+         chunk[thread] += schedule.messages.chunksPerMessage, didAdvance = true) {
       if ((action.receives >= 0 && held[size_t(action.receives)] == 0) ||
           (action.sends >= 0 && held[size_t(action.sends)] >= slots))
         return didAdvance;

@@ -107,7 +107,7 @@ TEST(Machine, MessagesTakeEveryLinkOfTheirClass) {
 
 TEST(Machine, ShippedMachinesAreReadAndNamedAsTheirFiles) {
   std::vector<std::string> names = Machine::shippedNames();
-  EXPECT_EQ(names, (Names{"dgx-h100", "frontier", "perlmutter", "ring8"}));
+  EXPECT_EQ(names, (Names{"dgx-h100", "frontier", "hgx-a100", "mi300x", "perlmutter", "ring8"}));
   for (const std::string &name : names)
     EXPECT_EQ(machineCalled(name).name(), name);
   Machine alphaBeta = machineCalled(KOLO_TEST_MACHINES "/alpha-beta.json");
@@ -230,8 +230,8 @@ TEST(Machine, TextThatIsNoMachineIsRefused) {
   EXPECT_EQ(mistakeIn(Machine::read("/nowhere/x.json")),
             "cannot read /nowhere/x.json: it is no file, or may not be read");
   EXPECT_EQ(mistakeIn(Machine::read("frontiers")),
-            "there is no machine 'frontiers'; did you mean frontier? (one of dgx-h100, frontier, perlmutter, ring8, "
-            "host, or a file)");
+            "there is no machine 'frontiers'; did you mean frontier? (one of dgx-h100, frontier, hgx-a100, "
+            "mi300x, perlmutter, ring8, host, or a file)");
 }
 
 TEST(Machine, HostIsWhatTheUserMeasured) {

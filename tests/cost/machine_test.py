@@ -39,6 +39,8 @@ WHOLE = {
         "devices": {"name": "d", "count": 2, "source": "s", "launchMicroseconds": 1,
                     "memory": {"gigabytesPerSecond": 1, "bySize": STEPS, "share": 0.5, "isShared": False, "source": "s"},
                     "lane": {"gigabytesPerSecond": 1, "bySize": STEPS, "source": "s",
+                             "ll": {"gigabytesPerSecond": 0.5, "source": "s"},
+                             "ll128": {"gigabytesPerSecond": 0.5, "source": "s"}, "signalMicroseconds": 1,
                              "reduction": {"gigabytesPerSecond": 1, "bySize": STEPS, "source": "s"}}},
         "switches": [{"name": "hub", "gigabytesPerSecond": 3, "source": "s"}],
         "nics": [{"name": "nic", "class": "link", "source": "s"}],
@@ -156,7 +158,7 @@ class Machine(ToolTest):
 
     def test_lists_the_machines(self):
         names = [line.split()[0] for line in self.succeeds("machine").splitlines()]
-        self.assertEqual(names, ["dgx-h100", "frontier", "perlmutter", "ring8", "host"])
+        self.assertEqual(names, ["dgx-h100", "frontier", "hgx-a100", "mi300x", "perlmutter", "ring8", "host"])
 
 
 def objects_of(machine):

@@ -63,6 +63,8 @@ MoveCost Calculator::costOf(Operation *op, const Group &group) {
   bool isSummed =
       group.fused && group.fused->into.contains(statementKey(op)); // in registers, with what the others read
   double lane = statement.isReducing() || isSummed ? model->laneReduction() : model->laneMove();
+  if (arePackets(statement.getSource()) || arePackets(statement.getDestination()))
+    lane = std::max(lane, model->laneMove() / of(machine.device().laneShare, protocol));
   (isPut(op) ? cost.senderLanes : cost.receiverLanes) = lane * std::max(source, destination);
   if (!group.fused)
     return cost;

@@ -129,7 +129,9 @@ struct DeviceSpeed {
   bool sharesMemory = false; // the devices of a node have one memory together, as the cores of a host
   Bandwidth laneBandwidth;   // payload that one lane moves; no limit: 0
   Bandwidth laneReduction;   // the same where it reduces: bytes of sources; as the file says, or laneBandwidth
-  double launch = 0;         // seconds from a call to a program's first step
+  PerProtocol laneShare = {1, 1, 1, 1}; // of that, for what goes in the packets of a protocol
+  std::optional<double> laneSignal;     // seconds between two lanes of a device, if the machine knows
+  double launch = 0;                    // seconds from a call to a program's first step
 };
 
 /// Immutable once read; copies are cheap enough for tests only.

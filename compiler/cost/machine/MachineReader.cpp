@@ -161,13 +161,30 @@ private:
         speed.memoryWrites = readBandwidth(memory.object("writes", {"gigabytesPerSecond", "bySize"}));
     }
     if (object.has("lane")) {
-      JsonObject lane = object.object("lane", {"gigabytesPerSecond", "bySize", "reduction"});
-      speed.laneReduction = speed.laneBandwidth = readBandwidth(lane);
-      if (lane.has("reduction"))
-        speed.laneReduction = readBandwidth(lane.object("reduction", {"gigabytesPerSecond", "bySize"}));
+      readLane(
+          object.object("lane", {"gigabytesPerSecond", "bySize", "reduction", "ll", "ll128", "signalMicroseconds"}));
     }
     if (object.has("launchMicroseconds"))
       speed.launch = object.number("launchMicroseconds", timeRange) * micro;
+  }
+
+  void readLane(const JsonObject &lane) {
+    DeviceSpeed &speed = machine.speed;
+    speed.laneReduction = speed.laneBandwidth = readBandwidth(lane);
+    if (lane.has("reduction"))
+      speed.laneReduction = readBandwidth(lane.object("reduction", {"gigabytesPerSecond", "bySize"}));
+    auto share = [&](const char *protocol) {
+      if (!lane.has(protocol))
+        return 1.0;
+      JsonObject object = lane.object(protocol, {"gigabytesPerSecond"});
+      double bandwidth = object.number("gigabytesPerSecond", bandwidthRange) * giga;
+      if (bandwidth > speed.laneBandwidth.peak)
+        object.fail("gigabytesPerSecond", "is more than the lane moves without packets");
+      return bandwidth / speed.laneBandwidth.peak;
+    };
+    speed.laneShare = perProtocol(1, share("ll"), share("ll128"));
+    if (lane.has("signalMicroseconds"))
+      speed.laneSignal = lane.number("signalMicroseconds", timeRange) * micro;
   }
 
   void addLink(const JsonObject &object) {

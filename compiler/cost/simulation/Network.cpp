@@ -34,6 +34,7 @@ Network::Network(const Machine &machine, const Placement &placement, const Netwo
   double lane = machine.device().laneBandwidth.at(options.workingSetBytes);
   double reduction = machine.device().laneReduction.at(options.workingSetBytes);
   reductionLoad = lane > 0 && reduction > 0 ? lane / reduction : 1;
+  packetLoad = 1 / of(machine.device().laneShare, protocol);
   bytesPerSecond.resize(firstOfLanes + positions.size(), orUnlimited(double(options.lanes) * lane));
   placeOf.assign(bytesPerSecond.size(), nowhere);
   if (!machine.limitsMessages())
@@ -86,6 +87,12 @@ void Network::addRoute(uint32_t from, uint32_t to, double load, std::vector<Reso
   addLocal(b, machine.fromNetwork(b.device).resources, load, uses);
 }
 
+/// Packets go at the lane's rate of their protocol, and sums at that of reductions: the slower of both.
+double Network::laneFactor(const Instruction &transfer, std::span<const PeerLeg> legs) const {
+  double ofPackets = std::ranges::any_of(legs, &PeerLeg::isPackets) ? packetLoad : 1;
+  return std::max(transfer.reduces ? reductionLoad : 1, ofPackets);
+}
+
 void Network::addUses(uint32_t rank, const Instruction &transfer, std::span<const PeerLeg> legs,
                       std::vector<ResourceUse> &uses) const {
   for (const PeerLeg &leg : legs) {
@@ -105,7 +112,7 @@ void Network::addUses(uint32_t rank, const Instruction &transfer, std::span<cons
     }
   }
   if (transfer.laneLoad > 0)
-    add(firstOfLanes + rank, double(transfer.laneLoad) * (transfer.reduces ? reductionLoad : 1), uses);
+    add(firstOfLanes + rank, double(transfer.laneLoad) * laneFactor(transfer, legs), uses);
   for (const ResourceUse &use : uses)
     placeOf[use.resource] = nowhere;
 }

@@ -47,6 +47,7 @@ private:
   void addRoute(uint32_t from, uint32_t to, double load, std::vector<ResourceUse> &uses) const;
   void addLocal(const Position &at, const std::vector<int> &resources, double load,
                 std::vector<ResourceUse> &uses) const;
+  double laneFactor(const Instruction &transfer, std::span<const PeerLeg> legs) const;
   void addMemory(uint32_t rank, double load, bool isWritten, std::vector<ResourceUse> &uses) const;
   void add(size_t resource, double load, std::vector<ResourceUse> &uses, double messages = 0) const;
   double busySeconds(size_t resource, std::span<const double> bytes, std::span<const double> messages) const;
@@ -60,6 +61,7 @@ private:
   Protocol protocol;
   double wireLoad;                 // bytes on a wire for a byte of payload
   double reductionLoad;            // of lanes, for a byte of a source that is reduced
+  double packetLoad;               // of lanes, for a byte that goes in packets
   std::vector<Position> positions; // of ranks
   size_t perNode, firstOfLevels, firstOfLanes;
   std::vector<size_t> firstOfLevel;
