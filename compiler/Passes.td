@@ -134,6 +134,7 @@ def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
     Option<"budget", "budget", "int64_t", "int64_t(1) << 31", "bytes that the check of one mesh may take">,
     Option<"represented", "represented", "bool", "false", "let a smaller mesh stand for one that takes more">,
     Option<"standInBudget", "stand-in-budget", "int64_t", "1 << 20", "bytes that the check of such a smaller mesh may take">,
-    Option<"steps", "steps", "bool", "true", "explain a refutation by the shortest interleaving, which costs a second run">
+    Option<"steps", "steps", "bool", "true", "explain a refutation by the shortest interleaving, which costs a second run">,
+    Option<"oneOrder", "one-order", "bool", "false", "refuse a program whose sums have no order of their own (V12)">
   ];
 }

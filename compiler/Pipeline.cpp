@@ -109,6 +109,7 @@ void buildProof(OpPassManager &manager, const PipelineOptions &options) {
   check.represented = options.represented;
   check.standInBudget = options.standInBudget;
   check.steps = options.wantSteps;
+  check.oneOrder = options.schedule.sumsInOneOrder();
   manager.addNestedPass<ProgramOp>(createCheckProgram(check));
 }
 

@@ -40,6 +40,7 @@ std::variant<ResolvedSchedule, ScheduleMistake> resolve(const Schedule &schedule
                       (schedule.entry == Entry::Auto && setting.runners == Runners::Host);
   // Handshakes need no search for what less will do.
   resolved.handshakes = !setting.optimize || schedule.synchronisation == Synchronisation::Handshake;
+  resolved.oneOrder = schedule.order == Summation::OneOrder;
   return resolved;
 }
 

@@ -35,6 +35,12 @@ enum class Protocol {
   LL128      // NCCL's LL128: packets of 128 bytes, 120 of them data
 };
 
+/// In which order the elements of an output are summed.
+enum class Summation {
+  Any,     // as the algorithm does
+  OneOrder // in one that no size, number of lanes, protocol, memory or placement changes; other programs are refused
+};
+
 inline constexpr int64_t maxPipelineDepth = 64;
 
 /// What the user asks for. Choices may be left open (`Auto`) and may exclude each other: `resolve` decides, or refuses.
@@ -45,6 +51,7 @@ struct Schedule {
   Transfers transfers = Transfers::Auto;
   Entry entry = Entry::Auto;
   Protocol protocol = Protocol::Bulk;
+  Summation order = Summation::Any;
 };
 
 /// Who runs a program.
@@ -80,6 +87,7 @@ public:
   Transfers transfers() const { return moves; }
   bool entersTogether() const { return together; }
   bool usesHandshakes() const { return handshakes; }
+  bool sumsInOneOrder() const { return oneOrder; }
 
   bool operator==(const ResolvedSchedule &) const = default;
 
@@ -90,7 +98,7 @@ private:
   int64_t depth = 1;
   Transfers moves = Transfers::Auto;
   Packets packets = Packets::None;
-  bool optimizes = true, publishes = false, together = false, handshakes = false;
+  bool optimizes = true, publishes = false, together = false, handshakes = false, oneOrder = false;
 };
 
 /// Makes every choice that the schedule leaves open, or refuses a schedule whose choices exclude each other.

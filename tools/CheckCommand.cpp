@@ -98,6 +98,7 @@ CheckOptions CheckCommand::makeOptions() const {
   CheckOptions options;
   options.mayReplaceMesh = represented;
   options.sizes = CheckOptions::Sizes::AllOfEach;
+  options.needsOneOrder = scheduleOptions.schedule().order == Summation::OneOrder;
   if (std::optional<int64_t> numBytes = parseBudget())
     setBudget(options, *numBytes);
   return options;

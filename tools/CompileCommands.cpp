@@ -202,7 +202,7 @@ void addCompileCommand(CLI::App &app) {
                                     "default, which is cpu");
   command->get_option("algorithm")->required(false)->excludes(table);
   for (const char *own :
-       {"--mesh", "--program", "--pipeline", "--synchronisation", "--transfers", "--entry", "--protocol"})
+       {"--mesh", "--program", "--pipeline", "--synchronisation", "--transfers", "--entry", "--protocol", "--order"})
     table->excludes(command->get_option(own));
   command
       ->add_option("--target", options->target,

@@ -116,6 +116,10 @@ private:
       addFact(label, meshText(program.at("mesh"), mesh) + ": " + proofText(program, mesh));
       label = "";
     }
+    if (program.contains("order"))
+      for (const Json &order : program.at("order"))
+        addFact("order", meshText(program.at("mesh"), order.at("mesh")) + ": " + order.at("text").get<std::string>() +
+                             ", " + order.at("fingerprint").get<std::string>());
     if (program.contains("networkDims"))
       addFact("network", networkText(program));
     addFact("entry", program.at("enters").get<bool>() ? "together: a call starts when all ranks have entered it"

@@ -88,6 +88,12 @@ void ScheduleOptions::addTo(CLI::App &command) {
           ""))
       ->check(CLI::IsMember({"bulk", "published", "ll", "ll128"}))
       ->capture_default_str();
+  command
+      .add_option("--order", order,
+                  "of sums; fixed: one that no size, lanes, protocol, memory or placement changes, so\n"
+                  "that equal inputs give equal bits; a program without one is refused (V12)")
+      ->check(CLI::IsMember({"any", "fixed"}))
+      ->capture_default_str();
 }
 
 Schedule ScheduleOptions::schedule() const {
@@ -95,7 +101,8 @@ Schedule ScheduleOptions::schedule() const {
                         {"synchronisation", synchronisation},
                         {"transfers", transfers},
                         {"entry", entry},
-                        {"protocol", protocol}},
+                        {"protocol", protocol},
+                        {"order", order}},
                        "--protocol");
 }
 

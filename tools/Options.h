@@ -23,13 +23,14 @@ runtime::Mesh parseMesh(const std::string &text);
 /// others.
 std::string meshText(const nlohmann::ordered_json &names, const nlohmann::ordered_json &sizes);
 
-/// --pipeline, --synchronisation, --transfers, --entry and --protocol.
+/// --pipeline, --synchronisation, --transfers, --entry, --protocol and --order.
 struct ScheduleOptions {
   int64_t pipelineDepth = 1;
   std::string synchronisation = "least";
   std::string transfers = "auto";
   std::string entry = "auto";
   std::string protocol = "bulk";
+  std::string order = "any";
 
   void addTo(CLI::App &command);
   /// Throws ToolError (Usage) when options exclude each other.

@@ -5,6 +5,8 @@
 #include "tools/compile/Compile.h"
 #include "tools/compile/TemporaryFile.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <climits>
 #include <cstdio>
@@ -153,6 +155,17 @@ static void checkProof(const runtime::ProgramInfo &info, const std::vector<int64
   std::fprintf(stderr, "kolo: warning: %s; its result may be wrong, or it may never end\n", problem.c_str());
 }
 
+/// Refuses a plugin's program that was compiled without a fixed order.
+static void checkOrder(const RankJob &job, const std::string &plugin) {
+  auto manifest = runtime::Plugin::readManifest(plugin);
+  if (!manifest.isOk())
+    throw ToolError(ExitCode::Usage, manifest.status().message());
+  for (const auto &program : nlohmann::json::parse(*manifest).at("programs"))
+    if (program.at("name") == job.info()->name && program.contains("order"))
+      return;
+  throw ToolError(ExitCode::Usage, "--order: " + plugin + " was compiled without --order fixed");
+}
+
 void RunOptions::checkMesh(const RankJob &job) const {
   const runtime::ProgramInfo &info = *job.info();
   runtime::Mesh called = job.collective ? job.selectFor(0)->mesh : job.mesh;
@@ -219,6 +232,8 @@ RankJob RunOptions::makeJob() const {
   job.isLaunched = ranksAs == "launched";
   chooseProgram(job);
   checkMesh(job);
+  if (isPlugin && scheduleOptions.schedule().order == Summation::OneOrder)
+    checkOrder(job, what);
   checkRoot(job);
   job.options.lanes = lanes > 0 ? lanes : deviceKind() ? runtime::DeviceOptions().lanes : 1;
   if (timeoutMs > 0) {

@@ -35,19 +35,98 @@ const VectorClockRun::Cell &VectorClockRun::outputCell(int64_t rank, int64_t chu
   return cellOf(rank, outer, place, 0);
 }
 
+/// Looks whether all chunks of an output's block are summed in one order. Representatives stand for their orbits: a
+/// translation of ranks turns equal terms into equal ones.
+class VectorClockRun::OrderFinder {
+public:
+  explicit OrderFinder(VectorClockRun &run) : run(run), output(run.tracer.bufferOf(BufferRole::Output)) {}
+  SumOrder find();
+
+private:
+  bool isSummed() const;
+  bool areChunksAlike(int64_t rank);
+  void compare(int64_t rank, int64_t first, int64_t chunk);
+  Terms::Id termOf(int64_t rank, int64_t chunk, int32_t part = 0) {
+    auto [outer, place] = run.tracer.resolve(rank, *output, chunk);
+    return run.contents.termOf(run.cellOf(rank, outer, place, part).content);
+  }
+
+  VectorClockRun &run;
+  const std::optional<uint32_t> output;
+  std::string difference;
+};
+
+/// Outputs that are combined at all.
+bool VectorClockRun::OrderFinder::isSummed() const {
+  for (int64_t rank : run.group.representatives())
+    if (output && run.tracer.exists(rank, BufferRole::Output))
+      return wantedContent(run.tracer, rank, 0).rank < 0;
+  return false;
+}
+
+void VectorClockRun::OrderFinder::compare(int64_t rank, int64_t first, int64_t chunk) {
+  auto [outer, place] = run.tracer.resolve(rank, *output, chunk);
+  int32_t numParts = std::max<int32_t>(run.tracer.grids()[outer].numParts, 1);
+  for (int32_t part = 0; part < numParts; ++part) {
+    Terms::Id expected = termOf(rank, first), found = termOf(rank, chunk, part);
+    if (expected == found)
+      continue;
+    Terms &terms = run.contents.allTerms();
+    std::string a = terms.describeOrder(expected), b = terms.describeOrder(found);
+    difference = "an element is summed in another order in chunk " + std::to_string(chunk) + " than in chunk " +
+                 std::to_string(first) + (a.empty() || b.empty() ? "" : ", " + b + " and " + a) +
+                 ", and the size decides in which chunk it is";
+    const Entry &write = run.cellOf(rank, outer, place, part).lastWrite;
+    run.result.otherOrder = {rank, chunk, {int32_t(run.group.move(rank, write.rank)), write.time}};
+    return;
+  }
+}
+
+bool VectorClockRun::OrderFinder::areChunksAlike(int64_t rank) {
+  const Grid &grid = run.tracer.grids()[*output];
+  for (int64_t chunk = 0; chunk < grid.numChunks && difference.empty(); ++chunk)
+    compare(rank, chunk / grid.chunksPerBlock * grid.chunksPerBlock, chunk);
+  return difference.empty();
+}
+
+SumOrder VectorClockRun::OrderFinder::find() {
+  if (!isSummed())
+    return {};
+  if (run.detail != Terms::Detail::All)
+    return {std::nullopt, "", 0};
+  if (llvm::any_of(run.codecs.codecs, [](const codec::Codec &codec) { return codec.isStochastic(); }))
+    return {false, "a stochastic codec draws anew in every call", 0};
+  if (run.result.ranksAgreeBitwise == false)
+    return {false, "ranks combine in different orders", 0};
+  for (int64_t rank : run.group.representatives())
+    if (run.tracer.exists(rank, BufferRole::Output) && !areChunksAlike(rank))
+      return {false, difference, 0};
+  SumOrder order;
+  Terms &terms = run.contents.allTerms();
+  for (int64_t rank = 0; rank < run.tracer.numRanks(); ++rank) {
+    if (!run.tracer.exists(rank, BufferRole::Output))
+      continue;
+    Terms::Id term = run.contents.termOf(run.contents.move(rank, run.outputCell(rank, 0).content));
+    order.fingerprint = 31 * order.fingerprint + terms.fingerprint(term);
+    if (order.text.empty())
+      order.text = terms.describeOrder(term);
+  }
+  return order;
+}
+
 void VectorClockRun::decideBits() {
   if (!givesAllTheSame(tracer.program().program.getCollective().getKind())) {
     result.ranksAgreeBitwise = true;
-    return;
+  } else if (detail == Terms::Detail::Origins || detail == Terms::Detail::All) {
+    std::optional<OtherBits> other = findOtherBits();
+    result.needsFullTerms = other && detail == Terms::Detail::Origins;
+    if (!result.needsFullTerms) {
+      result.ranksAgreeBitwise = !other;
+      result.otherBits = other;
+    }
   }
-  if (detail != Terms::Detail::Origins && detail != Terms::Detail::All)
-    return;
-  std::optional<OtherBits> other = findOtherBits();
-  result.needsFullTerms = other && detail == Terms::Detail::Origins;
-  if (result.needsFullTerms)
-    return;
-  result.ranksAgreeBitwise = !other;
-  result.otherBits = other;
+  result.order = OrderFinder(*this).find();
+  result.needsFullTerms |= options.needsOneOrder && !result.order.isFixed;
 }
 
 /// Looks at the outputs that a collective gives to all ranks of a group.

@@ -1,9 +1,10 @@
 // CheckProgram: refuses a program that is not proved right, at the author's line, with the shortest interleaving that
 // breaks it.
-//   Changes nothing but attributes: `proved`, one proof per proved mesh; on a program with codecs `lossy`, one entry
-//   per proof. With the option `unproved` it lets any program pass, and sets `unproved` on one that is not proved on
-//   all of its meshes. With the option `represented` a smaller mesh may stand for one that the budget does not suffice
-//   for, and the proof names it. A program that it refuses for a counterexample keeps the mark `refuted`.
+//   Changes nothing but attributes: `proved`, one proof per proved mesh; on a program with codecs `lossy`, and with the
+//   option `one-order` `sum_order`, one entry per proof. With the option `unproved` it lets any program pass, and sets
+//   `unproved` on one that is not proved on all of its meshes. With the option `represented` a smaller mesh may stand
+//   for one that the budget does not suffice for, and the proof names it. A program that it refuses for a
+//   counterexample keeps the mark `refuted`.
 // Requires channel form, whoever wrote it. Runs last, so that the target gets the program that was proved.
 #include "compiler/Passes.h"
 #include "compiler/check/ShowVerdict.h"
@@ -29,7 +30,8 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
     }
     options.transport = *chosen;
     options.wantSteps = steps;
-    SmallVector<Attribute> proved, losses;
+    options.needsOneOrder = oneOrder;
+    SmallVector<Attribute> proved, losses, orders;
     std::vector<Verdict> others;
     for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
       Verdict verdict = checkProgram(program, mesh, options);
@@ -43,9 +45,15 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
           from[each.dim] = each.from.value_or(0);
       proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn, from));
       losses.push_back(lossesAsAttribute(program, verdict));
+      orders.push_back(orderAsAttribute(program, verdict));
     }
     report(others);
-    auto isRefuted = [](const Verdict &verdict) { return verdict.refutation.has_value(); };
+    if (oneOrder && !unproved && others.empty() && failed(compareOrders(orders)))
+      return signalPassFailure();
+    // The order of sums is the algorithm's: no search for synchronisation changes it.
+    auto isRefuted = [](const Verdict &verdict) {
+      return verdict.refutation && verdict.refutation->property != Property::OneOrder;
+    };
     if (!others.empty() && !unproved) {
       if (llvm::any_of(others, isRefuted))
         program->setDiscardableAttr(refutedAttrName, UnitAttr::get(&getContext()));
@@ -56,6 +64,23 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
     program->removeDiscardableAttr(lossyAttrName);
     if (findCoded(program))
       program->setDiscardableAttr(lossyAttrName, ArrayAttr::get(&getContext(), losses));
+    program->removeDiscardableAttr(sumOrderAttrName);
+    if (oneOrder)
+      program->setDiscardableAttr(sumOrderAttrName, ArrayAttr::get(&getContext(), orders));
+  }
+
+  /// Meshes of as many ranks sum in the same order, so that the shape of the mesh does not matter.
+  LogicalResult compareOrders(ArrayRef<Attribute> orders) {
+    auto meshes = llvm::to_vector(getOperation().getMeshes().getAsRange<DenseI64ArrayAttr>());
+    auto numRanks = [](DenseI64ArrayAttr mesh) { return llvm::product_of(mesh.asArrayRef()); };
+    for (auto [index, mesh] : llvm::enumerate(meshes))
+      for (size_t other = 0; other < index; ++other)
+        if (numRanks(mesh) == numRanks(meshes[other]) && orders[index] != orders[other])
+          return getOperation().emitError()
+                 << "sums in another order on mesh " << describeMesh(getOperation(), mesh) << " than on mesh "
+                 << describeMesh(getOperation(), meshes[other]) << ", which has as many ranks ("
+                 << shortName(Property::OneOrder) << ": " << title(Property::OneOrder) << ")";
+    return success();
   }
 
   /// A mistake that shows on several meshes is explained on the first.

@@ -70,6 +70,8 @@ public:
   /// The op that made the content a mistake; null when it is none.
   mlir::Operation *mistakeOf(Id content) const;
   const Loss &lossOf(Id content) const { return terms.lossOf(nodes[uint32_t(content)].term); }
+  Terms::Id termOf(Id content) const { return nodes[uint32_t(content)].term; }
+  Terms &allTerms() { return terms; }
   /// See Terms.
   mlir::Operation *lastEncoding(Id content) const { return terms.lastEncoding(nodes[uint32_t(content)].term); }
 

@@ -171,13 +171,13 @@ void ProgramCheck::explainOutput(const WrongOutput &wrong) {
 
 /// The op of a rank's last write of an output chunk. A division is none of the author's statements: then of its last
 /// move there before, if it made one.
-static Operation *writerOf(const Tracer &tracer, const TracedGroup &traced, const OtherBits &bits) {
-  Operation *op = Interleaving(tracer, traced).opAt(bits.write);
+static Operation *writerOf(const Tracer &tracer, const TracedGroup &traced, const OtherOrder &written) {
+  Operation *op = Interleaving(tracer, traced).opAt(written.write);
   if (!isa_and_nonnull<DivideOp>(op))
     return op;
   uint32_t output = *tracer.bufferOf(BufferRole::Output);
-  int64_t chunk = traced.group.moveChunkBack(bits.rank, output, bits.chunk);
-  const Trace &trace = traced.traces[traced.group.orbitOf(bits.rank)];
+  int64_t chunk = traced.group.moveChunkBack(written.rank, output, written.chunk);
+  const Trace &trace = traced.traces[traced.group.orbitOf(written.rank)];
   std::vector<int32_t> chunks;
   for (const Event &event : llvm::reverse(trace.events)) {
     const OpInfo &info = tracer.program().ops[event.op];
@@ -208,12 +208,23 @@ void ProgramCheck::explainBits(const OtherBits &bits) {
     message += ": the two combine in different orders";
     other = interleaving.opAt(bits.otherWrite);
   }
-  Refutation &refuted = refute(Property::SameBits, std::move(message), writerOf(tracer, *traced, bits));
+  Refutation &refuted =
+      refute(Property::SameBits, std::move(message), writerOf(tracer, *traced, {bits.rank, bits.chunk, bits.write}));
   refuted.otherOp = other;
   if (other)
     refuted.other = other->getLoc();
   refuted.ranks = {bits.rank, bits.other};
   refuted.chunk = chunk;
+}
+
+void ProgramCheck::explainOrder(const VectorClockResult &result) {
+  const std::optional<OtherOrder> &other = result.otherOrder;
+  Refutation &refuted =
+      refute(Property::OneOrder, result.order.text, other ? writerOf(tracer, *traced, *other) : nullptr);
+  if (!other)
+    return;
+  refuted.ranks = {other->rank};
+  refuted.chunk = describeChunk(other->rank, *tracer.bufferOf(BufferRole::Output), other->chunk);
 }
 
 void ProgramCheck::explain(const VectorClockResult &result) {
@@ -228,6 +239,8 @@ void ProgramCheck::explain(const VectorClockResult &result) {
   // Of an exact program, only roundings of sums differ, and of integers there are none.
   if (result.otherBits && options.followsCodecs && findCoded(tracer.program().program))
     explainBits(*result.otherBits);
+  else if (options.needsOneOrder && result.order.isFixed == false)
+    explainOrder(result);
 }
 
 /// For a caller who asks only whether there is a refutation: to find the words takes as long as the run.
@@ -281,6 +294,7 @@ void ProgramCheck::follow(Verdict &verdict) {
   if (refutation) // which holds, however the run would have gone on
     verdict.tooLarge.reset();
   verdict.addBits(result.ranksAgreeBitwise);
+  verdict.addOrder(result.order, tracer.rootNumber());
   verdict.add(result.losses, result.numEncodings);
 }
 

@@ -35,6 +35,7 @@ private:
   void explainDeadlock(const std::vector<Blocked> &blocked);
   void explainOutput(const WrongOutput &wrong);
   void explainBits(const OtherBits &bits);
+  void explainOrder(const VectorClockResult &result);
   std::string describeChunk(int64_t owner, uint32_t buffer, int64_t chunk) const;
   Refutation &refute(Property property, std::string message, mlir::Operation *op);
 

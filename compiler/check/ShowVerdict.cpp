@@ -76,9 +76,10 @@ PropertyState stateOf(const Verdict &verdict, Property property) {
     bool isRefuted = verdict.refutation && verdict.refutation->property == property;
     return isRefuted ? PropertyState::Refuted : PropertyState::NotDecided;
   }
-  if (property != Property::SameBits || verdict.ranksAgreeBitwise.value_or(false))
-    return PropertyState::Proved;
-  return verdict.ranksAgreeBitwise ? PropertyState::DoesNotHold : PropertyState::NotDecided;
+  std::optional<bool> holds = property == Property::SameBits   ? verdict.ranksAgreeBitwise
+                              : property == Property::OneOrder ? verdict.order.isFixed
+                                                               : true;
+  return !holds ? PropertyState::NotDecided : *holds ? PropertyState::Proved : PropertyState::DoesNotHold;
 }
 
 static std::string noteOnBits(ProgramOp program, const Verdict &verdict) {
@@ -99,6 +100,21 @@ static std::string noteOnRuns(ProgramOp program) {
              : "the same bits in every run";
 }
 
+static std::string noteOnOrder(ProgramOp program, const Verdict &verdict) {
+  const SumOrder &order = verdict.order;
+  if (!order.isFixed)
+    return "orders are followed on up to 64 ranks, and with --order fixed on up to " +
+           std::to_string(mostRanksOfExactTerms);
+  if (!*order.isFixed)
+    return order.text;
+  if (order.fingerprint == 0)
+    return "nothing is summed";
+  std::string text = order.text.empty() ? "" : ": " + order.text;
+  if (program.getCollective().getKind() == CollectiveKind::ReduceScatter)
+    return "every block in one order" + (text.empty() ? "" : ", that of the first rank: " + order.text);
+  return "every element" + text;
+}
+
 std::string noteOn(ProgramOp program, const Verdict &verdict, Property property, const Transport &transport) {
   if (!verdict.isProved())
     return "";
@@ -109,6 +125,8 @@ std::string noteOn(ProgramOp program, const Verdict &verdict, Property property,
     return noteOnRuns(program);
   case Property::SameBits:
     return noteOnBits(program, verdict);
+  case Property::OneOrder:
+    return noteOnOrder(program, verdict);
   default:
     return "";
   }
@@ -182,6 +200,14 @@ DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict) {
                                     builder.getNamedAttr("bound", builder.getArrayAttr(bound)),
                                     builder.getNamedAttr("ranks", builder.getStringAttr(noteOnBits(program, verdict))),
                                     builder.getNamedAttr("runs", builder.getStringAttr(noteOnRuns(program)))});
+}
+
+DictionaryAttr orderAsAttribute(ProgramOp program, const Verdict &verdict) {
+  Builder builder(program.getContext());
+  std::string fingerprint;
+  llvm::raw_string_ostream(fingerprint) << llvm::format_hex_no_prefix(verdict.order.fingerprint, 16);
+  return builder.getDictionaryAttr({builder.getNamedAttr("text", builder.getStringAttr(noteOnOrder(program, verdict))),
+                                    builder.getNamedAttr("fingerprint", builder.getStringAttr(fingerprint))});
 }
 
 static ordered_json lossesToJson(const Verdict &verdict) {
@@ -259,6 +285,9 @@ ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::option
   result["slicesChecked"] = verdict.slicesChecked ? ordered_json(*verdict.slicesChecked) : ordered_json();
   result["tooLarge"] = verdict.tooLarge ? ordered_json(*verdict.tooLarge) : ordered_json();
   result["lossy"] = lossesToJson(verdict);
+  result["order"] = verdict.isProved() && verdict.order.isFixed == true
+                        ? ordered_json(orderAsAttribute(program, verdict).getAs<StringAttr>("fingerprint").str())
+                        : ordered_json();
   result["allSizes"] = ordered_json::array();
   for (const AllSizes &each : verdict.allSizes)
     result["allSizes"].push_back({{"dim", nameOfDim(program, each.dim)},

@@ -27,7 +27,7 @@ struct Remark {
 };
 std::vector<Remark> explain(const Verdict &verdict);
 
-/// DoesNotHold: only of same bits, which are not asked of exact programs.
+/// DoesNotHold: only of same bits, which are not asked of exact programs, and of one order of summation.
 enum class PropertyState { Proved, Refuted, NotDecided, DoesNotHold };
 /// "not decided".
 llvm::StringRef toString(PropertyState state);
@@ -46,13 +46,17 @@ std::string describeLosses(const Verdict &verdict);
 /// and V9 say: `ranks` and `runs`. The bound is an array of dictionaries with the text of a `codec`, "none" for the
 /// call's type, and its `factor`. See OutputLoss.
 inline constexpr llvm::StringLiteral lossyAttrName = "lossy";
+inline constexpr llvm::StringLiteral sumOrderAttrName = "sum_order";
+/// What it leaves with the option `one-order`, for each proof: `text`, what V12 says, and `fingerprint`, in
+/// hexadecimal.
+mlir::DictionaryAttr orderAsAttribute(ProgramOp program, const Verdict &verdict);
 mlir::DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict);
 
 /// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge
 /// (likewise), slicesChecked (the few slices of a pipeline that stand for all; null when all were followed), lossy
-/// (null when the program is not proved), allSizes (of each dimension its name, and from which size on the program is
-/// proved, or null and why it is not decided) and synchronisation (null when the program cannot be run through). Calls
-/// count from 1, as in the text.
+/// (null when the program is not proved), order (the fingerprint of V12, or null), allSizes (of each dimension its
+/// name, and from which size on the program is proved, or null and why it is not decided) and synchronisation (null
+/// when the program cannot be run through). Calls count from 1, as in the text.
 nlohmann::ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::optional<SyncCounts> &counts,
                               const Transport &transport);
 

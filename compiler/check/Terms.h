@@ -6,6 +6,8 @@
 #include "compiler/model/RankGroup.h"
 
 #include <map>
+#include <string>
+#include <utility>
 
 namespace kolo {
 
@@ -55,6 +57,10 @@ public:
   Id move(int64_t element, Id term, bool isBack);
 
   const Loss &lossOf(Id term) const { return losses[nodes[term].loss]; }
+  /// Of a term in full: equal for equal orders of combination and roundings, in every run of the checker.
+  uint64_t fingerprint(Id term);
+  /// "((0+1)+2)+3", by the numbers of ranks, the lower one first. Of many ranks: empty, unless they follow each other.
+  std::string describeOrder(Id term);
   /// The last op that rounded a term otherwise than to the call's type; null if none did after the last combination.
   mlir::Operation *lastEncoding(Id term) const;
   int64_t numBytes() const { return int64_t(nodes.size()) * int64_t(4 * sizeof(Node)); } // maps included
@@ -72,6 +78,9 @@ private:
   /// `makeLoss` gives the loss of a node that is new.
   Id intern(Node node, llvm::function_ref<uint32_t()> makeLoss);
   uint32_t internLoss(const Loss &loss);
+  /// Of a combination, beneath roundings: the operand with the lowest rank, and the other one.
+  std::pair<Id, Id> operandsOf(Id term);
+  uint32_t lowestRank(Id term);
   Id place(const Origin &origin);
   bool tellsRanksApart() const { return detail == Detail::Origins || detail == Detail::All; }
   using Pair = std::pair<uint64_t, uint64_t>;
@@ -85,6 +94,8 @@ private:
   llvm::DenseMap<Pair, Id> numbers;         // by kind and `a`, and `b`
   llvm::DenseMap<Pair, Id> moved;           // by element and direction, and term
   llvm::DenseMap<uint32_t, Id> termsByLoss; // where nothing else counts
+  llvm::DenseMap<Id, uint64_t> fingerprints;
+  llvm::DenseMap<Id, uint32_t> lowestRanks;
 };
 
 } // namespace kolo

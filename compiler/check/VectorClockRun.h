@@ -51,6 +51,12 @@ struct OtherBits {
   bool isEncodedOnMost;       // more ranks have what `other` has
 };
 
+/// An output chunk that is summed in another order than the first one of its block.
+struct OtherOrder {
+  int64_t rank, chunk;
+  Moment write; // the last one
+};
+
 /// Where a run ended that took more than the options allow.
 struct EndedEarly {
   Moment moment;              // the first step that it did not take
@@ -68,6 +74,8 @@ struct VectorClockResult {
   bool needsFullTerms = false;           // to decide that: the origins of outputs differ
   double share = 0;                      // of the limits of time and memory, that the run took
   std::optional<OtherBits> otherBits;    // if ranks do not agree
+  SumOrder order;                        // as of Verdict
+  std::optional<OtherOrder> otherOrder;  // if two chunks differ
   std::vector<OutputLoss> losses;        // as of Verdict
   int64_t numEncodings = 0;              // as of Verdict
 };
@@ -228,6 +236,7 @@ private:
   Terms::Detail detailOfTerms(int64_t mostRanksInFull) const;
   void convert(const Event &event, int64_t sourceOwner, int64_t destinationOwner);
   const Cell &outputCell(int64_t rank, int64_t chunk);
+  class OrderFinder; // Bits.cpp
   void decideBits();
   std::optional<OtherBits> findOtherBits();
   OtherBits describeOtherBits(int64_t rank, int64_t base, int64_t chunk);

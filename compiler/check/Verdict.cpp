@@ -41,6 +41,8 @@ StringRef title(Property property) {
     return "every wait can time out";
   case Property::SameBits:
     return "same bits";
+  case Property::OneOrder:
+    return "one order of summation";
   }
   llvm_unreachable("every property is handled");
 }
@@ -190,6 +192,20 @@ void Verdict::addBits(std::optional<bool> agree) {
     ranksAgreeBitwise.reset();
 }
 
+void Verdict::addOrder(const SumOrder &more, int64_t root) {
+  if (order.isFixed == false || (more.isFixed == true && !order.isFixed))
+    return;
+  if (more.isFixed != true) {
+    order = more;
+    return;
+  }
+  auto [known, isNew] = ordersOfRoots.try_emplace(root, more.fingerprint);
+  if (!isNew && known->second != more.fingerprint)
+    order = {false, "calls in place sum in another order", 0};
+  else if (isNew)
+    order = {true, order.text.empty() ? more.text : order.text, 31 * order.fingerprint + more.fingerprint};
+}
+
 /// With `few` as ProgramCheck has it.
 static Verdict checkSlices(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options,
                            const SlicePipeline *few) {
@@ -259,9 +275,18 @@ static std::optional<Verdict> checkByAllSizes(ProgramOp program, ArrayRef<int64_
   if (verdict.refutation || llvm::none_of(verdict.allSizes, covers))
     return std::nullopt;
   verdict.ranksAgreeBitwise.reset();
+  verdict.order.isFixed.reset();
   for (const AllSizes &each : verdict.allSizes)
     if (covers(each) && each.ranksAgreeBitwise)
       verdict.ranksAgreeBitwise = true;
+  return verdict;
+}
+
+/// Other meshes say nothing of this one's order.
+static Verdict withOrderDecided(Verdict verdict, const CheckOptions &options) {
+  if (options.needsOneOrder && verdict.isProved() && (verdict.isRepresented() || !verdict.order.isFixed))
+    verdict.tooLarge = "V12, one order of summation, is decided on the mesh itself, and on up to " +
+                       std::to_string(mostRanksOfExactTerms) + " ranks";
   return verdict;
 }
 
@@ -270,11 +295,11 @@ Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptio
   int64_t numRanks = std::accumulate(mesh.begin(), mesh.end(), int64_t(1), std::multiplies<>());
   if (asksForAll && numRanks > mostRanksOneByOne)
     if (std::optional<Verdict> verdict = checkByAllSizes(program, mesh, options))
-      return *std::move(verdict);
+      return withOrderDecided(*std::move(verdict), options);
   Verdict verdict = checkOneMesh(program, mesh, options);
   if (asksForAll && verdict.isProved() && !verdict.isRepresented())
     verdict.allSizes = findAllSizes(program, mesh, options);
-  return verdict;
+  return withOrderDecided(std::move(verdict), options);
 }
 
 struct ReducibleProgram::Runs {

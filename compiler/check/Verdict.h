@@ -10,6 +10,7 @@
 #include "llvm/ADT/SmallPtrSet.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,7 +18,7 @@
 
 namespace kolo {
 
-/// What is proved of a program, in the order of the numbers V1 to V11.
+/// What is proved of a program, in the order of the numbers V1 to V12.
 enum class Property {
   Result,      // V1: every output element is exactly the required combination of inputs
   Race,        // V2: any two conflicting accesses of one invocation are ordered
@@ -29,9 +30,10 @@ enum class Property {
   Resources,   // V8: semaphores, lanes and scratch memory lie within the limits
   Order,       // V9: every reduction has a fixed order, so results are bitwise reproducible
   Timeout,     // V10: every op that blocks for a peer is a wait, and waits time out
-  SameBits     // V11: ranks that get the same output get the same bits
+  SameBits,    // V11: ranks that get the same output get the same bits
+  OneOrder     // V12: all elements of an output are summed in one order, which no size or schedule changes
 };
-inline constexpr int numProperties = 11;
+inline constexpr int numProperties = 12;
 
 /// "V2".
 std::string shortName(Property property);
@@ -97,6 +99,8 @@ struct CheckOptions {
   enum class Sizes : uint8_t { One, AllOfFirst, AllOfEach } sizes = Sizes::One;
   /// Follow what codecs do to values. A search clears this: no synchronisation changes that.
   bool followsCodecs = true;
+  /// Refute a program that does not have V12.
+  bool needsOneOrder = false;
   /// Explain a refutation by the shortest interleaving; costs a second run.
   bool wantSteps = true;
   /// End at the first refutation that is met, whichever it is, for a caller who asks only whether there is one. It
@@ -153,6 +157,15 @@ struct OutputLoss {
   int64_t factor;
 };
 
+/// V12: in which order the elements of outputs are summed. A block of an output may have an order of its own, as the
+/// blocks of a reduce-scatter have.
+struct SumOrder {
+  std::optional<bool> isFixed = true; // all elements of every block alike; nothing: not decided
+  std::string
+      text; // of rank 0's output, "((0+1)+2)+3", if few ranks take part; empty: nothing is summed. Not fixed: why
+  uint64_t fingerprint = 0; // of all outputs: equal orders have equal ones, on all meshes
+};
+
 /// What is known of a program on meshes that differ from one mesh in the size of one dimension.
 struct AllSizes {
   size_t dim;
@@ -175,7 +188,10 @@ struct Verdict {
   /// or was combined in the same order everywhere. Nothing: not decided, which happens to exact programs on more than
   /// `mostRanksOfExactTerms` ranks.
   std::optional<bool> ranksAgreeBitwise = true;
-  double share = 0; // of the limits: what the check of `checkedOn` took
+  /// Of a proved program. It may depend on the root, but not on whether a call is in place.
+  SumOrder order;
+  std::map<int64_t, uint64_t> ordersOfRoots; // fingerprints
+  double share = 0;                          // of the limits: what the check of `checkedOn` took
   /// The same, over all outputs. Codecs that lose nothing, and those that no output came through, are left out.
   std::vector<OutputLoss> losses;
   int64_t numEncodings = 0; // that lose something, on the longest path from an input to an output
@@ -185,6 +201,7 @@ struct Verdict {
   bool isRepresented() const { return checkedOn != mesh; }
   void add(llvm::ArrayRef<OutputLoss> more, int64_t encodings); // of another run
   void addBits(std::optional<bool> agree);                      // of another run
+  void addOrder(const SumOrder &more, int64_t root);            // of another run
 };
 
 /// Signals and waits of one rank in one invocation: of the rank with the most waits.

@@ -71,6 +71,20 @@ static ordered_json describeLosses(ProgramOp program) {
   return result;
 }
 
+/// What CheckProgram left of the order of sums on each proved mesh, where the schedule asks for one.
+static ordered_json describeOrders(ProgramOp program) {
+  ordered_json result = ordered_json::array();
+  auto orders = program->getAttrOfType<ArrayAttr>(sumOrderAttrName);
+  std::optional<ArrayAttr> proofs = program.getProved();
+  if (!orders || !proofs)
+    return result;
+  for (auto [proof, order] : llvm::zip_equal(proofs->getAsRange<ProofAttr>(), orders.getAsRange<DictionaryAttr>()))
+    result.push_back({{"mesh", toVector(proof.getMesh())},
+                      {"text", order.getAs<StringAttr>("text").str()},
+                      {"fingerprint", order.getAs<StringAttr>("fingerprint").str()}});
+  return result;
+}
+
 /// The caller's buffers that peers read or write.
 static ordered_json namesOfShared(ProgramOp program) {
   bool isShared[2] = {};
@@ -103,6 +117,8 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
   result["proved"] = describeProofs(program);
   result["unproved"] = program.getUnproved();
   result["lossy"] = describeLosses(program);
+  if (ordered_json orders = describeOrders(program); !orders.empty())
+    result["order"] = std::move(orders);
   result["semaphores"] = int64_t(program.getSemaphores());
   bool reduces = false;
   program.walk([&](ChannelReduceOp) { reduces = true; });

@@ -47,10 +47,10 @@ class Commands(unittest.TestCase):
         for name, path in self.files():
             with self.subTest(name):
                 said = self.succeeds("check", path)
-                self.assertEqual(len(re.findall(r"^V\d+ .* proved", said, re.M)), 11, said)
+                self.assertEqual(len(re.findall(r"^V(?:\d|1[01]) .* proved", said, re.M)), 11, said)
                 made = os.path.join(self.directory, name + ".mlir")
                 self.succeeds("import", path, "-o", made)
-                self.assertEqual(len(re.findall(r"^V\d+ .* proved", self.succeeds("check", made), re.M)), 11)
+                self.assertEqual(len(re.findall(r"^V(?:\d|1[01]) .* proved", self.succeeds("check", made), re.M)), 11)
 
     def test_statements_are_lines_of_the_file(self):
         path = self.write("ring.xml", samples.ringAllReduce())

@@ -18,6 +18,7 @@ constexpr const char *synchronisations[] = {"least", "handshake"};
 constexpr const char *transfers[] = {"auto", "push", "pull"};
 constexpr const char *entries[] = {"auto", "together", "credits"};
 constexpr const char *protocols[] = {"bulk", "published", "ll", "ll128"};
+constexpr const char *orders[] = {"any", "fixed"};
 
 // Names of Kolo 0.1.0, which 0.2 will no longer take.
 constexpr std::pair<const char *, const char *> earlierProtocols[] = {
@@ -29,6 +30,7 @@ template <class AnySchedule, class Visit> void forEachChoice(AnySchedule &schedu
   visit("transfers", transfers, schedule.transfers);
   visit("entry", entries, schedule.entry);
   visit("protocol", protocols, schedule.protocol);
+  visit("order", orders, schedule.order);
 }
 
 [[noreturn]] void fail(const std::string &where, const std::string &problem) {
