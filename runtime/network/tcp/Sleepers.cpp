@@ -7,28 +7,28 @@
 
 namespace kolo::runtime::tcp {
 
-Sleepers::Sleeper::Place *Sleepers::add() {
+Sleepers::Sleeper::Wakeup *Sleepers::add() {
   std::scoped_lock lock(mutex);
-  auto place = std::ranges::find(places, false, &Sleeper::Place::isThere);
-  if (place == places.end()) {
+  auto found = std::ranges::find(wakeups, false, &Sleeper::Wakeup::isUsed);
+  if (found == wakeups.end()) {
     Socket made(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!made.isOpen())
       return nullptr;
-    places.push_back({std::move(made)});
-    place = std::prev(places.end());
+    wakeups.push_back({std::move(made)});
+    found = std::prev(wakeups.end());
   }
-  place->isThere = true;
+  found->isUsed = true;
   numAsleep.fetch_add(1, std::memory_order_seq_cst);
-  return &*place;
+  return &*found;
 }
 
 Sleepers::Sleeper::~Sleeper() {
-  if (!place)
+  if (!own)
     return;
   std::scoped_lock lock(all.mutex);
   uint64_t ignored = 0;
-  (void)!::read(place->wakeUp.descriptor(), &ignored, sizeof(ignored));
-  place->isThere = false;
+  (void)!::read(own->event.descriptor(), &ignored, sizeof(ignored));
+  own->isUsed = false;
   all.numAsleep.fetch_sub(1, std::memory_order_seq_cst);
 }
 
@@ -36,10 +36,10 @@ void Sleepers::wake(int exceptDescriptor) {
   if (numAsleep.load(std::memory_order_seq_cst) <= (exceptDescriptor >= 0 ? 1 : 0))
     return;
   std::scoped_lock lock(mutex);
-  uint64_t one = 1;
-  for (const Sleeper::Place &place : places)
-    if (place.isThere && place.wakeUp.descriptor() != exceptDescriptor)
-      (void)!::write(place.wakeUp.descriptor(), &one, sizeof(one));
+  uint64_t number = 1;
+  for (const Sleeper::Wakeup &one : wakeups)
+    if (one.isUsed && one.event.descriptor() != exceptDescriptor)
+      (void)!::write(one.event.descriptor(), &number, sizeof(number));
 }
 
 } // namespace kolo::runtime::tcp

@@ -15,31 +15,31 @@ public:
   /// `wake`.
   class Sleeper {
   public:
-    explicit Sleeper(Sleepers &ofRank) : all(ofRank), place(all.add()) {}
+    explicit Sleeper(Sleepers &ofRank) : all(ofRank), own(all.add()) {}
     ~Sleeper();
     Sleeper(const Sleeper &) = delete;
     Sleeper &operator=(const Sleeper &) = delete;
     /// An eventfd that is ready when it is woken; -1: none could be made, see errno.
-    int descriptor() const { return place ? place->wakeUp.descriptor() : -1; }
+    int descriptor() const { return own ? own->event.descriptor() : -1; }
 
   private:
     friend class Sleepers;
-    struct Place {
-      Socket wakeUp;
-      bool isThere = false;
+    struct Wakeup {
+      Socket event;
+      bool isUsed = false;
     };
     Sleepers &all;
-    Place *const place;
+    Wakeup *const own;
   };
 
   /// Wakes all but the one with this descriptor. Called after a counter was raised.
   void wake(int exceptDescriptor = -1);
 
 private:
-  Sleeper::Place *add();
+  Sleeper::Wakeup *add();
 
   std::mutex mutex; // of the list
-  std::deque<Sleeper::Place> places;
+  std::deque<Sleeper::Wakeup> wakeups;
   std::atomic<int> numAsleep = 0;
 };
 
