@@ -11,9 +11,6 @@
 
 namespace kolo::runtime::tcp {
 
-/// Takes a mail of a rank. What is not Ok ends the connection.
-using MailHandler = std::function<Status(int sender, std::span<const std::byte> mail)>;
-
 /// All functions may be called by several threads at once, and none of them blocks on the network.
 class Receiver {
 public:

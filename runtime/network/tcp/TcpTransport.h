@@ -51,7 +51,6 @@ public:
   bool hasLeft(int peer) const override { return connections.hasLeft(peer); }
   bool hasFailedWith(int peer) const override { return !work.failures().of(peer).isOk(); }
   Status refusal() const override { return work.failures().refusal(); }
-  /// See ConnectionSetup::troubleWith.
   Status troubleWith(int peer) const override { return work.troubleWith(peer); }
   bool isWhole(int peer) const override { return connections.isWhole(peer); }
   size_t numConnected() const override { return connections.numAttached(); }
