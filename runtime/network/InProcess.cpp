@@ -46,10 +46,10 @@ Status InProcess::progress() {
         break;
       next = &box.mails.front();
     }
-    if (Status status = receiveMail(next->sender, next->text); !status.isOk()) {
+    Status status = hasFailedWith(next->sender) ? Status() : receiveMail(next->sender, next->text);
+    if (!status.isOk()) {
       std::scoped_lock lock(failing);
-      if (failure.isOk())
-        failure = status;
+      failures.push_back(status);
     }
     std::scoped_lock lock(box.mutex);
     box.mails.pop_front();
@@ -69,9 +69,11 @@ Status InProcess::idle(const Counter &counter, uint64_t target, std::chrono::ste
 }
 
 Status InProcess::stateOf(int peer) const {
-  Status refused = refusal();
-  if (!refused.isOk() && refused.rank() == peer)
-    return refused;
+  {
+    std::scoped_lock lock(failing);
+    if (auto found = std::ranges::find(failures, peer, &Status::rank); found != failures.end())
+      return *found;
+  }
   return hasLeft(peer) ? rankError(StatusCode::PeerLost, peer, "rank {} has left", peer) : Status();
 }
 
@@ -84,13 +86,13 @@ bool InProcess::hasLeft(int peer) const {
 }
 
 bool InProcess::hasFailedWith(int peer) const {
-  Status refused = refusal();
-  return !refused.isOk() && refused.rank() == peer;
+  std::scoped_lock lock(failing);
+  return std::ranges::find(failures, peer, &Status::rank) != failures.end();
 }
 
 Status InProcess::refusal() const {
   std::scoped_lock lock(failing);
-  return failure;
+  return failures.empty() ? Status() : failures.front();
 }
 
 Status InProcess::refuse(int peer) const {

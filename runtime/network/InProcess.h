@@ -79,7 +79,7 @@ private:
   std::mutex receiving; // held by the thread that hands mails over, so that they keep their order
   std::atomic<uint64_t> mailsSent = 0;
   mutable std::mutex failing;
-  Status failure; // what a peer sent that may not be: the first
+  std::vector<Status> failures; // by what peers sent that may not be; such a peer is heard no more
 };
 
 } // namespace kolo::runtime
