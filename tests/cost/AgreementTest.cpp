@@ -88,9 +88,16 @@ constexpr const char *rounds =
 constexpr const char *sums =
     "as before; and ranks whose sums are complete put them along the rails before the others have theirs";
 
+constexpr const char *parities =
+    "even ranks execute one statement of a step while odd ranks execute the other; the closed form counts both";
+
 const std::map<std::string, Difference> differences = {
     {"allPairsReduceScatter", {credits, 0.49, 1.02}},
     {"balancedBroadcast", {neighbours, 0.98, 1.53}},
+    {"bineAllGather", {credits, 0.49, 1.19}},
+    {"bineAllReduce", {parities, 1.48, 2.42}},
+    {"bineBroadcast", {sharing, 0.49, 1.50}},
+    {"bineReduceScatter", {credits, 0.82, 1.15}},
     {"binomialBroadcast", {sharing, 0.48, 1.01}},
     {"binomialGather", {neighbours, 1.19, 1.71}},
     {"binomialReduce", {neighbours, 1.00, 1.70}},
@@ -100,6 +107,8 @@ const std::map<std::string, Difference> differences = {
     {"directBroadcast", {credits, 0.51, 1.02}},
     {"directReduce", {credits, 0.37, 1.02}},
     {"directScatter", {credits, 0.48, 1.04}},
+    {"doubleTreeAllReduce", {neighbours, 0.98, 1.56}},
+    {"doubleTreeBroadcast", {neighbours, 0.98, 1.64}},
     {"frontierAllGather", {rounds, 0.78, 1.05}},
     {"frontierAllReduce", {rounds, 0.77, 1.14}},
     {"frontierReduceScatter", {sums, 0.86, 1.47}},
@@ -107,6 +116,8 @@ const std::map<std::string, Difference> differences = {
     {"nodeReduceScatter", {credits, 0.49, 1.02}},
     {"oneShotAllReduce", {credits, 0.52, 1.02}},
     {"orderedAllReduce", {neighbours, 0.97, 2.25}},
+    {"patAllGather", {credits, 0.49, 1.13}},
+    {"patReduceScatter", {credits, 0.53, 1.10}},
     {"pushTwoShotAllReduce", {neighbours, 0.98, 1.10}},
     {"railRecursiveAllReduce", {neighbours, 0.98, 1.09}},
     {"railReduceScatter", {credits, 0.49, 1.02}},
@@ -114,6 +125,9 @@ const std::map<std::string, Difference> differences = {
     {"recursiveDoublingAllGather", {neighbours, 0.98, 1.22}},
     {"recursiveDoublingAllReduce", {credits, 0.50, 1.12}},
     {"recursiveHalvingReduceScatter", {credits, 0.76, 1.02}},
+    {"recursiveMultiplyingAllGather", {sharing, 0.72, 1.88}},
+    {"recursiveMultiplyingAllReduce", {sharing, 0.79, 1.90}},
+    {"recursiveMultiplyingBroadcast", {sharing, 0.71, 1.74}},
     {"ringAllGather", {neighbours, 0.98, 2.92}},
     {"ringAllReduce", {sharing, 0.69, 3.14}},
     {"ringReduceScatter", {credits, 0.49, 1.02}},
@@ -121,6 +135,8 @@ const std::map<std::string, Difference> differences = {
     {"slottedHierarchicalAllReduce", {neighbours, 0.98, 1.08}},
     {"slottedRecursiveDoublingAllReduce", {neighbours, 0.98, 1.23}},
     {"slottedRingAllReduce", {neighbours, 0.98, 3.14}},
+    {"swingAllReduce", {parities, 1.57, 2.02}},
+    {"swingTorusAllReduce", {parities, 1.51, 4.00}},
     {"twoLevelAllToAll", {credits, 0.60, 1.03}},
     {"twoSlotRingAllReduce", {sharing, 0.86, 1.56}},
     {"twoWayRingAllReduce", {neighbours, 0.98, 1.31}},

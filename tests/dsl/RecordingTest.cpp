@@ -254,7 +254,8 @@ TEST(Expressions, OfPowersAndLogarithmsHaveTheirValues) {
     for (int64_t base : {2, 3, 4, 7, 10, 16, 1000}) {
       c.require(pow(base, log(base, d)) <= d.size() && d.size() < pow(base, log(base, d) + 1), "the logarithm");
       c.require(log(base, pow(base, d % 7)) == d % 7, "the inverse");
-      c.require(pow(base, 1) == base && pow(base, 0) == 1 && pow(base, 2) == base * base, "small powers");
+      c.require(pow(base, Index(1)) == base && pow(base, Index(0)) == 1 && pow(base, Index(2)) == base * base,
+                "small powers");
     }
   });
   for (int64_t size = 1; size < 3000; ++size)
