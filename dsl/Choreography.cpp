@@ -141,7 +141,7 @@ static size_t append(Recording &recording, RecordedStatement statement) {
   for (const ExpressionRef &condition : recording.openConditions)
     statement.condition = statement.condition ? makeExpression(Kind::And, {statement.condition, condition}) : condition;
   statement.loops = recording.openLoops;
-  statement.variant = recording.openVariant;
+  statement.variant = recording.openStripe.variant;
   recording.statements.push_back(std::move(statement));
   recording.openBodies.back()->push_back(recording.statements.size() - 1);
   return recording.statements.size() - 1;
@@ -201,7 +201,7 @@ void Choreography::loop(const Index &count, const std::function<void(Index)> &bo
                                                           .count = count.expression(),
                                                           .body = {},
                                                           .origin = recording->originOf(location),
-                                                          .variant = recording->openVariant});
+                                                          .variant = recording->openStripe.variant});
   std::string mistake = findMisuse(*recording, count.expression(), recording->openLoops);
   if (dependsOnRank(count.expression()))
     mistake = "depends on the rank; it must be the same on every rank";
@@ -230,8 +230,8 @@ static std::string findStripeMistake(const Recording &recording, int k) {
   };
   if (k < 1 || k > maxVariants)
     return "stripe(k) cuts every chunk in 1 to " + std::to_string(maxVariants) + " parts, not in " + std::to_string(k);
-  if (recording.openVariant >= 0)
-    return "a stripe inside of another one, at " + placeOf(recording.openStripe);
+  if (recording.openStripe.variant >= 0)
+    return "a stripe inside of another one, at " + placeOf(recording.openStripe.location);
   if (recording.numVariants > 0 && recording.numVariants != k)
     return "cuts every chunk in " + std::to_string(k) + " parts, but the stripe at " + placeOf(recording.firstStripe) +
            " in " + std::to_string(recording.numVariants) + "; all stripes of a choreography have the same k";
@@ -248,12 +248,12 @@ void Choreography::stripe(int k, const std::function<void(int)> &body, Location 
     recording->numVariants = k;
     recording->firstStripe = location;
   }
-  recording->openStripe = location;
+  recording->openStripe.location = location;
   for (int variant = 0; variant < k; ++variant) {
-    recording->openVariant = variant;
+    recording->openStripe.variant = variant;
     body(variant);
   }
-  recording->openVariant = -1;
+  recording->openStripe.variant = -1;
 }
 
 CalledFrom::CalledFrom(Choreography &c, Location caller) : recording(c.recording) {

@@ -100,6 +100,12 @@ struct Requirement {
   Origin origin;
 };
 
+/// The stripe around what is recorded now.
+struct OpenStripe {
+  int variant = -1;       // -1: there is none
+  Location location = {}; // of the stripe
+};
+
 struct Recording {
   Definition definition;
   std::vector<int> groupDims;          // slowest first
@@ -117,8 +123,7 @@ struct Recording {
   std::vector<std::vector<RecordedItem> *> openBodies;
   std::vector<ExpressionRef> openConditions;
   std::vector<int> openLoops;
-  int openVariant = -1;     // -1: outside of stripes
-  Location openStripe = {}; // where that is not so
+  OpenStripe openStripe = {};
   int numLoops = 0;
   std::vector<Location> openCalls; // of building blocks, outermost first
 

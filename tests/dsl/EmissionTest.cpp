@@ -170,6 +170,6 @@ TEST(Emission, OwnBlocksEnumerateTheirWholeGridAndStripesCutThem) {
   });
   EXPECT_TRUE(recording->diagnostics.empty());
   std::string text = emitted(*recording, {{4}});
-  EXPECT_EQ(occurrences(text, "kolo.buffer scratch \"stage\""), 1u) << text;
-  EXPECT_EQ(occurrences(text, "blocks 2 : !kolo.buffer<3>"), 1u) << text;
+  EXPECT_EQ(occurrences(text, " scratch \"stage\""), 1u) << text;
+  EXPECT_EQ(occurrences(text, "blocks 2 : <3>"), 1u) << text;
 }
