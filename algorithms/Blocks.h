@@ -140,7 +140,7 @@ public:
   Index label(const Rank &rank) const { return labelOf(rank); }
 
   /// Statements that send along all edges between a level and the parents of its nodes: first those of nodes whose
-  /// parent's label is larger, then the others. Upwards `sender` is the child, downwards it is the parent.
+  /// parent's label is larger, then the others. Upwards children send, downwards parents do.
   void sendUp(Choreography &c, const Index &level, const std::function<void(const Rank &parent)> &statements) const;
   void sendDown(Choreography &c, const Index &level, const std::function<void(const Rank &child)> &statements) const;
 
