@@ -130,8 +130,6 @@ struct Spare {
   const char *function, *instruction, *why;
 };
 const Spare spares[] = {
-    {"kolo_$_multicast", "bar.sync", "the lists are filled again only with more peers than they hold"},
-    {"kolo_$_combine", "bar.sync", "the lists are filled again only with more peers than they hold"},
     {"move_$_", "bar.red.or.pred", "the vote that follows meets, too"},
     {"move_$_", "bar.sync", "the signal that follows begins with a barrier"},
     {"_$_blocked", "bar.red.or.pred",
