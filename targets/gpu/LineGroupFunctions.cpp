@@ -62,7 +62,7 @@ void LineGroupFunctions::storeIf(Value condition, Value data, Value address) {
   LLVM::StoreOp::create(builder, loc, data, address, unsigned(halfBytes));
 }
 
-/// With W = min(entries, groups), group g begins with entry g mod W and line g / W, and goes on by W entries and by as
+/// With W = min(entries, groups), group g begins with entry g mod W and line g / W. It goes on by W entries, and by as
 /// many lines as there are groups for each entry. Groups that are too many for that do nothing.
 Value LineGroupFunctions::forLinesOfAll(
     Value status, function_ref<Value(const Entry &entry, ArrayRef<Value> numbers, Value status)> build) {

@@ -20,8 +20,8 @@ struct LitmusProgram {
   std::vector<LitmusThread> threads;
   std::vector<int64_t> initial; // of places; of those that are not named, zero
   uint32_t numSeen = 2;         // registers of each thread
-  /// Each thread is a warp, so that it may meet others at barriers: `%p3` is true of its first lane, which alone may
-  /// store; the others load, compute and branch as it does.
+  /// Each thread is a warp, so that it may meet others at barriers. `%p3` is true of its first lane, which alone loads
+  /// and stores. The others compute and branch as it does.
   bool hasBarriers = false;
 };
 
