@@ -1,5 +1,5 @@
 // What is carried: decided by the shape of a call alone, and kept.
-#include "Clique.h"
+#include "Carrier.h"
 #include "Process.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 // real library.
 #pragma once
 
-#include "Clique.h"
+#include "Carrier.h"
 
 #include <memory>
 

@@ -1,4 +1,4 @@
-#include "Clique.h"
+#include "Carrier.h"
 #include "Process.h"
 
 #include <set>
