@@ -2,8 +2,8 @@
 // message has a nonce; the answer has a nonce and a proof; the opener's last message has a proof over both nonces.
 #pragma once
 
-#include "network/Socket.h"
 #include "network/SecretProof.h"
+#include "network/Socket.h"
 
 #include <cstddef>
 #include <span>
