@@ -153,6 +153,8 @@ static std::map<std::string, dsl::Codec> choicesFor(const dsl::Definition &defin
 }
 
 std::vector<CompileRequest> CostedPrograms::makeRequests(const runtime::Mesh &mesh) const {
+  if (scheduleOptions.schedule().order == Summation::OneOrder)
+    throw ToolError(ExitCode::Usage, "--order fixed changes no time: kolo check proves it, kolo compile packs it");
   std::vector<CompileRequest> requests;
   std::vector<dsl::Definition> definitions = definitionsOf(*this);
   std::map<std::string, dsl::Codec> choices = parseCodecs(codecs), unknown = choices;

@@ -62,6 +62,11 @@ class Order(ToolTest):
         self.assertNotEqual(outcome.code, 0)
         self.assertIn("V12, one order of summation, is decided on the mesh itself, and on up to 1024 ranks", outcome.err)
 
+    def test_predictions_refuse_it(self):
+        for command in ("cost", "simulate"):
+            self.refuses(2, command, "ringAllReduce", "--mesh", "rank=4", "--machine", "frontier", "--order", "fixed",
+                         says=["--order fixed changes no time"])
+
     def test_two_ranks_have_one_order_whatever_the_algorithm(self):
         for algorithm in ("ringAllReduce", "twoShotAllReduce", "oneShotAllReduce"):
             self.assertEqual(self.v12(algorithm, "--mesh", "rank=2"), "proved; every element: 0+1")

@@ -1,6 +1,6 @@
 // The board on which ranks of one host meet: memory that another user made, or may write, is none.
-#include "nccl/Board.h"
-#include "nccl/SipHash.h"
+#include "doors/nccl/Board.h"
+#include "doors/nccl/SipHash.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 
 #include <nccl_device.h>
 
-#include "nccl/Types.h"
+#include "doors/nccl/Types.h"
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ namespace kolo::nccl {
 #define KOLO_CHECK_231(result, name, parameters)
 #define KOLO_CHECK_232(result, name, parameters)
 #define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments) KOLO_CHECK_##since(result, name, parameters)
-#include "nccl/Api.def"
+#include "doors/nccl/Api.def"
 
 } // namespace kolo::nccl
 

@@ -3,7 +3,7 @@
 #include "Recording.h"
 #include "StandInNccl.h"
 
-#include "nccl/Types.h"
+#include "doors/nccl/Types.h"
 
 #include <gtest/gtest.h>
 
@@ -96,6 +96,6 @@ TEST(NcclRecord, EveryFunctionIsForwardedWithItsArgumentsAndItsAnswer) {
   expectForwarded(static_cast<result(*) parameters>(nullptr), "nccl" #name);                                           \
   expectForwarded(static_cast<result(*) parameters>(nullptr), "pnccl" #name);                                          \
   ++number;
-#include "nccl/Api.def"
+#include "doors/nccl/Api.def"
   EXPECT_EQ(number, 92);
 }

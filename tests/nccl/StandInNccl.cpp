@@ -1,7 +1,7 @@
 #include "StandInNccl.h"
 
 #include "Recording.h"
-#include "nccl/Types.h"
+#include "doors/nccl/Types.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -174,7 +174,7 @@ Code divide(Comm comm, const std::string &how, int color, int key, int size, int
 }
 
 #define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments) struct Of##name;
-#include "nccl/Api.def"
+#include "doors/nccl/Api.def"
 
 /// Functions that do something. All others answer as `answer` below.
 template <class Function> struct Does;
@@ -326,5 +326,5 @@ KOLO_EXPORT const char *standInLastRecord() { return lastRecord.c_str(); }
     return perform<Of##name, result>("nccl" #name KOLO_UNPACK arguments);                                              \
   }                                                                                                                    \
   KOLO_EXPORT result pnccl##name parameters __attribute__((alias("nccl" #name)));
-#include "nccl/Api.def"
+#include "doors/nccl/Api.def"
 }

@@ -1,6 +1,6 @@
 // A stand-in for RCCL: the stand-in for NCCL behind a table of functions, which it offers in its first call as RCCL
 // does through librocprofiler-register. Layout and protocol: see runtime/doors/nccl/Rccl.cpp.
-#include "nccl/Types.h"
+#include "doors/nccl/Types.h"
 
 #include <dlfcn.h>
 
@@ -164,5 +164,5 @@ KOLO_EXPORT void hipGetDevice() { std::abort(); } // RCCL is linked with HIP
     return reinterpret_cast<result(*) parameters>(find("nccl" #name))(KOLO_UNPACK arguments);                          \
   }                                                                                                                    \
   KOLO_EXPORT result pnccl##name parameters __attribute__((alias("nccl" #name)));
-#include "nccl/Api.def"
+#include "doors/nccl/Api.def"
 }
