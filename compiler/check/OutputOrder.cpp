@@ -28,10 +28,19 @@ void OutputOrder::compare(int64_t rank, int64_t first, int64_t chunk, VectorCloc
   }
 }
 
+/// The first chunk of a run stands for it: all of its chunks are combined in one order.
 bool OutputOrder::areChunksAlike(int64_t rank, VectorClockResult &result) {
   const Grid &grid = tracer.grids()[*output];
-  for (int64_t chunk = 0; chunk < grid.numChunks && difference.empty(); ++chunk)
-    compare(rank, chunk / grid.chunksPerBlock * grid.chunksPerBlock, chunk, result);
+  int64_t previous = 0, first = 0; // of the run before, and of the run that the block at hand begins in
+  for (int64_t chunk = 0; chunk < grid.numChunks && difference.empty(); chunk = chunkRuns.next(*output, chunk)) {
+    int64_t block = chunk / grid.chunksPerBlock * grid.chunksPerBlock;
+    if (block == chunk)
+      first = chunk;
+    else if (block >= previous)
+      first = previous;
+    compare(rank, first, chunk, result);
+    previous = chunk;
+  }
   return difference.empty();
 }
 

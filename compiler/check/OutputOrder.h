@@ -9,10 +9,10 @@ namespace kolo {
 class OutputOrder {
 public:
   /// Terms of this detail.
-  OutputOrder(const Tracer &tracer, const RankGroup &ranks, const BufferCodecs &codecs, Terms::Detail detail,
-              Contents &contents, ChunkAccesses &accesses)
-      : tracer(tracer), group(ranks), codecs(codecs), detail(detail), contents(contents), accesses(accesses),
-        output(tracer.bufferOf(BufferRole::Output)) {}
+  OutputOrder(const Tracer &tracer, const RankGroup &ranks, const ChunkRuns &runs, const BufferCodecs &codecs,
+              Terms::Detail detail, Contents &contents, ChunkAccesses &accesses)
+      : tracer(tracer), group(ranks), chunkRuns(runs), codecs(codecs), detail(detail), contents(contents),
+        accesses(accesses), output(tracer.bufferOf(BufferRole::Output)) {}
 
   /// Looks whether all chunks of an output's block are summed in one order, and enters that of the first ones, or the
   /// chunk that differs. Representatives stand for their orbits: a translation of ranks turns equal terms into equal
@@ -27,6 +27,7 @@ private:
 
   const Tracer &tracer;
   const RankGroup &group;
+  const ChunkRuns &chunkRuns;
   const BufferCodecs &codecs;
   const Terms::Detail detail;
   Contents &contents;

@@ -45,7 +45,7 @@ VectorClockResult VectorClockRun::run() {
   if (result.blocked.empty() && result.conflicts.empty() && !result.ended && !result.wrongOutput) {
     OutputBits bits(tracer, traced.group, chunkRuns, codecs, contents, accesses);
     bits.decide(detail, result);
-    OutputOrder(tracer, traced.group, codecs, detail, contents, accesses).decide(result);
+    OutputOrder(tracer, traced.group, chunkRuns, codecs, detail, contents, accesses).decide(result);
     result.needsFullTerms |= options.needsOneOrder && !result.order.isFixed;
     bits.findLosses(result);
   }
