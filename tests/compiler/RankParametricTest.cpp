@@ -21,10 +21,11 @@ static Sizes meshWithAll(const dsl::Definition &definition) {
 static std::string channelText(const std::string &name, const Sizes &mesh, bool optimize) {
   auto context = makeContext();
   mlir::OwningOpRef<mlir::ModuleOp> module = emit(*context, name, {mesh});
+  const int64_t budget = 1 << (isGuessedLate(definitionOf(name)) ? 20 : 16);
   mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
   buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve({}, {.optimize = optimize})),
-                                 .budget = 1 << 18,
-                                 .standInBudget = 1 << 18,
+                                 .budget = budget,
+                                 .standInBudget = budget,
                                  .represented = true});
   EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
   module->walk([](ProgramOp program) {

@@ -10,6 +10,8 @@ namespace kolo::test {
 
 /// A mesh of as many ranks as a mesh may have, with the dimensions of an algorithm.
 Sizes largeMesh(const dsl::Definition &definition);
+/// Whether small meshes do not tell yet which flushes a program needs, so that a guess takes a larger budget.
+bool isGuessedLate(const dsl::Definition &definition);
 
 /// The two parts of a plugin file.
 struct PluginFile {
