@@ -15,7 +15,7 @@
 
 namespace kolo::conformance {
 
-using test::algorithmNames;
+using test::sweptAlgorithmNames;
 using test::definitionOf;
 using test::EveryAlgorithm;
 using test::namedMesh;

@@ -114,7 +114,7 @@ void runCalls(Algorithm &algorithm, const Calls &calls, const std::vector<Choice
   }
 }
 
-Calls bulkCalls() { return {algorithmNames(), {0, 1, 17, 255, 1000, 3001}, 2}; }
+Calls bulkCalls() { return {sweptAlgorithmNames(), {0, 1, 17, 255, 1000, 3001}, 2}; }
 /// The third call is the first to use memory again.
 Calls packetCalls() { return {packetAlgorithmNames(), {0, 1, 17, 1000}, 3}; }
 /// Five calls: each of the two turns is used again.
@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedLl128Algorithm, testing::ValuesIn(l
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedPacketAlgorithm, testing::ValuesIn(packetAlgorithmNames()),
                          [](const auto &info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedAlgorithm, testing::ValuesIn(algorithmNames()),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedAlgorithm, testing::ValuesIn(sweptAlgorithmNames()),
                          [](const auto &info) { return info.param; });
 
 class EmulatedFuse : public testing::TestWithParam<std::string> {};

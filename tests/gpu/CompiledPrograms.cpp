@@ -45,7 +45,7 @@ std::vector<std::string> algorithmNames(const std::string &protocol) {
     return codedPacketAlgorithmNames();
   if (protocol == "stochastic")
     return {"quantisedTwoShotAllReduce"};
-  return protocol == "bulk" ? algorithmNames() : packetAlgorithmNames();
+  return protocol == "bulk" ? sweptAlgorithmNames() : packetAlgorithmNames();
 }
 
 runtime::Plugin loadAlgorithm(const std::string &name, const std::string &protocol, const std::string &architecture) {

@@ -334,7 +334,7 @@ TEST(Judge, FindsTheSameHarmForTheSameSeed) {
 
 /// Trees have so many statements that their mutants take minutes: `ctest -L heavy` has them.
 static std::vector<std::string> namesWithoutTrees() {
-  std::vector<std::string> names = algorithmNames();
+  std::vector<std::string> names = sweptAlgorithmNames();
   std::erase_if(names, [](const std::string &name) { return test::isForFrontier(test::definitionOf(name)); });
   return names;
 }

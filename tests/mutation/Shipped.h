@@ -10,6 +10,7 @@
 namespace kolo::mutation {
 
 using test::algorithmNames;
+using test::sweptAlgorithmNames;
 using test::EveryAlgorithm;
 using test::makeContext;
 using test::testSeed;

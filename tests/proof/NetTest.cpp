@@ -198,7 +198,7 @@ TEST_P(HeavyShippedNet, IsProvedItselfInEverySetup) {
   tally.print(GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, testing::ValuesIn(test::algorithmNames()),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, testing::ValuesIn(test::sweptAlgorithmNames()),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryCodedAlgorithm, testing::ValuesIn(test::codedAlgorithmNames()),
                          [](const auto &info) { return info.param; });

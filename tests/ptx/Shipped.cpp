@@ -34,7 +34,7 @@ std::vector<std::string> test::algorithmNames(const std::string &protocol) {
     return codedAlgorithmNames();
   if (protocol == "coded-ll" || protocol == "coded-ll128")
     return codedPacketAlgorithmNames();
-  return protocol == "bulk" ? algorithmNames() : packetAlgorithmNames();
+  return protocol == "bulk" ? sweptAlgorithmNames() : packetAlgorithmNames();
 }
 
 runtime::Plugin test::loadAlgorithm(const std::string &name, const std::string &protocol, const std::string &) {

@@ -12,6 +12,9 @@ using Sizes = std::vector<int64_t>; // of a mesh, slowest dimension first
 
 /// Those that the compiler lowers: without codecs. In an order that linking does not change.
 std::vector<std::string> algorithmNames();
+/// Those that sweeps over meshes, mutants and interleavings take by default. Sweeps of the others take minutes each:
+/// all are swept with KOLO_SWEEP=all, as `ctest -L heavy` does.
+std::vector<std::string> sweptAlgorithmNames();
 /// Those whose buffers have codecs.
 std::vector<std::string> codedAlgorithmNames();
 const dsl::Definition &definitionOf(const std::string &name);
