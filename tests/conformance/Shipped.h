@@ -15,12 +15,12 @@
 
 namespace kolo::conformance {
 
-using test::sweptAlgorithmNames;
 using test::definitionOf;
 using test::EveryAlgorithm;
 using test::namedMesh;
 using test::packetAlgorithmNames;
 using test::publishingAlgorithmNames;
+using test::sweptAlgorithmNames;
 using test::testSeed;
 
 /// The meshes that an algorithm is tested on: those of its number of dimensions that it allows.

@@ -10,9 +10,9 @@
 namespace kolo::mutation {
 
 using test::algorithmNames;
-using test::sweptAlgorithmNames;
 using test::EveryAlgorithm;
 using test::makeContext;
+using test::sweptAlgorithmNames;
 using test::testSeed;
 using test::textOf;
 
