@@ -160,7 +160,8 @@ static void checkOrder(const RankJob &job, const std::string &plugin) {
   auto manifest = runtime::Plugin::readManifest(plugin);
   if (!manifest.isOk())
     throw ToolError(ExitCode::Usage, manifest.status().message());
-  for (const auto &program : nlohmann::json::parse(*manifest).at("programs"))
+  const auto read = nlohmann::json::parse(*manifest);
+  for (const auto &program : read.at("programs"))
     if (program.at("name") == job.info()->name && program.contains("order"))
       return;
   throw ToolError(ExitCode::Usage, "--order: " + plugin + " was compiled without --order fixed");
