@@ -102,8 +102,8 @@ CostedSchedule SimulateCommand::simulateBlocks(CompileRequest request, const cos
   foreign::ForeignSchedule foreignSchedule = readForeign(request.irPath);
   cost::BlockTimes::setLargestCall(foreignSchedule, options.sizes().back());
   foreign::Judgement judged = judgeForeign(foreignSchedule);
-  for (const foreign::Finding &finding : judged.findings)
-    throw ToolError(ExitCode::Refused, describe(foreignSchedule, finding));
+  if (!judged.findings.empty())
+    throw ToolError(ExitCode::Refused, describe(foreignSchedule, judged.findings.front()));
   PlacedRequest placed(std::move(request), options, machine);
   cost::BlockTimes times(foreignSchedule, machine, placed.placement);
   for (int64_t bytes : options.sizes())

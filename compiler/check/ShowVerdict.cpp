@@ -102,6 +102,8 @@ static std::string noteOnRuns(ProgramOp program) {
 
 static std::string noteOnOrder(ProgramOp program, const Verdict &verdict) {
   const SumOrder &order = verdict.order;
+  if (!order.isFixed && !order.text.empty())
+    return order.text;
   if (!order.isFixed)
     return "orders are followed on up to 64 ranks, and with --order fixed on up to " +
            std::to_string(mostRanksOfExactTerms);

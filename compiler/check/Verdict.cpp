@@ -282,9 +282,12 @@ static std::optional<Verdict> checkByAllSizes(ProgramOp program, ArrayRef<int64_
   return verdict;
 }
 
-/// Other meshes say nothing of this one's order.
+/// Other meshes say nothing of this one's order, unless nothing is summed.
 static Verdict withOrderDecided(Verdict verdict, const CheckOptions &options) {
-  if (options.needsOneOrder && verdict.isProved() && (verdict.isRepresented() || !verdict.order.isFixed))
+  bool isSummed = verdict.order.isFixed != true || verdict.order.fingerprint != 0;
+  if (verdict.isProved() && verdict.isRepresented() && isSummed)
+    verdict.order = {std::nullopt, "a smaller mesh does not decide it", 0};
+  if (options.needsOneOrder && verdict.isProved() && !verdict.order.isFixed)
     verdict.tooLarge = "V12, one order of summation, is decided on the mesh itself, and on up to " +
                        std::to_string(mostRanksOfExactTerms) + " ranks";
   return verdict;

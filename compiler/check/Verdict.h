@@ -161,8 +161,8 @@ struct OutputLoss {
 /// blocks of a reduce-scatter have.
 struct SumOrder {
   std::optional<bool> isFixed = true; // all elements of every block alike; nothing: not decided
-  std::string
-      text; // of rank 0's output, "((0+1)+2)+3", if few ranks take part; empty: nothing is summed. Not fixed: why
+  std::string text; // of rank 0's output, "((0+1)+2)+3", if few ranks take part; empty: nothing is summed. Not fixed,
+                    // or not decided: why
   uint64_t fingerprint = 0; // of all outputs: equal orders have equal ones, on all meshes
 };
 

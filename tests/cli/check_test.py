@@ -8,7 +8,7 @@ import unittest
 
 from tool import ToolTest, proofs
 
-NUMBERS = [f"V{number}" for number in range(1, 12)]
+NUMBERS = [f"V{number}" for number in range(1, 13)]
 
 
 class CheckTest(ToolTest):
@@ -161,7 +161,7 @@ class Refutations(CheckTest):
         states = self.states(four)
         self.assertRegex(states["V2"], r"\Arefuted: .*'out' on rank \d")
         self.assertEqual({state for number, state in states.items() if number != "V2"}, {"not decided"})
-        lines = four.splitlines()[13:]
+        lines = four.splitlines()[14:]
         self.assertRegex(lines[0], r"\Aracy\.mlir:22:5: error: .* \(V2: no data race; mesh rank=4\)\Z")
         steps = [re.fullmatch(r"racy\.mlir:(\d+):\d+: note: (\d+)\. rank \d, call [12]: \S.*", line) for line in lines[1:]]
         self.assertTrue(all(steps), four)

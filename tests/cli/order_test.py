@@ -50,6 +50,12 @@ class Order(ToolTest):
     def test_many_ranks_in_turn_are_told_shortly(self):
         self.assertEqual(self.v12("orderedAllReduce", "--mesh", "rank=32"), "proved; every element: 0+1+...+31, from the left")
 
+    def test_a_smaller_mesh_does_not_decide_it(self):
+        mesh = ["--mesh", "rank=64", "--budget", "64K", "--represented"]
+        self.assertEqual(self.v12("orderedAllReduce", *mesh), "not decided; a smaller mesh does not decide it")
+        self.assertRegex(self.v12("ringAllGather", "--mesh", "rank=64", "--budget", "200", "--represented"),
+                         r"\Arepresented: proved on rank=\d+; nothing is summed\Z")
+
     def test_what_has_no_order_is_refused_in_one_line(self):
         for command in ("compile", "check"):
             outcome = self.kolo(command, "twoShotAllReduce", "--mesh", "rank=4", "--order", "fixed")

@@ -89,10 +89,10 @@ private:
   void costGroup(Workshop &workshop, mlir::ModuleOp module, const cost::Placement &placement, size_t first, size_t last,
                  const std::function<int64_t(int64_t)> &bytesFor, explore::Costs &costs);
 
-  const ExploreRequest &request;
   void limitScratch(Workshop &workshop, ChoreographyOp choreography, const cost::PlacedMesh &mesh, size_t schedule,
                     explore::Costs &costs) const;
 
+  const ExploreRequest &request;
   std::vector<Schedule> schedules;
   std::optional<int64_t> mostScratchBytes;
   std::vector<Workshop> workshops;
