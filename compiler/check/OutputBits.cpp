@@ -13,6 +13,16 @@ Terms::Detail detailOfTerms(const Tracer &tracer, const CheckOptions &options, c
   return codecs.isAny() ? Terms::Detail::Losses : Terms::Detail::Nothing;
 }
 
+int64_t firstOfGroup(const Tracer &tracer, int64_t rank) {
+  SmallVector<int64_t, 4> first = tracer.coordinatesOf(rank);
+  for (int64_t dim : tracer.program().program.getCollective().getGroupDims())
+    first[size_t(dim)] = 0;
+  int64_t base = 0;
+  for (auto [coordinate, size] : llvm::zip_equal(first, tracer.mesh()))
+    base = base * size + coordinate;
+  return base;
+}
+
 void OutputBits::decide(Terms::Detail detail, VectorClockResult &result) {
   if (!givesAllTheSame(tracer.program().program.getCollective().getKind())) {
     result.ranksAgreeBitwise = true;
@@ -28,18 +38,11 @@ void OutputBits::decide(Terms::Detail detail, VectorClockResult &result) {
 
 /// Looks at the outputs that a collective gives to all ranks of a group.
 std::optional<OtherBits> OutputBits::findOtherBits() {
-  CollectiveAttr collective = tracer.program().program.getCollective();
   uint32_t output = *tracer.bufferOf(BufferRole::Output);
   llvm::SmallVector<int64_t> others = llvm::to_vector(group.generators());
   llvm::append_range(others, group.representatives());
   for (int64_t rank : others) {
-    // Its group's member with the same place outside of the group, among the representatives.
-    SmallVector<int64_t, 4> first = tracer.coordinatesOf(rank);
-    for (int64_t dim : collective.getGroupDims())
-      first[size_t(dim)] = 0;
-    int64_t base = 0;
-    for (auto [coordinate, size] : llvm::zip_equal(first, tracer.mesh()))
-      base = base * size + coordinate;
+    int64_t base = firstOfGroup(tracer, rank);
     for (int64_t chunk = 0; chunk < tracer.grids()[output].numChunks; chunk = chunkRuns.next(output, chunk))
       if (contents.move(rank, accesses.outputCell(rank, chunk).content) !=
           contents.move(base, accesses.outputCell(base, chunk).content))

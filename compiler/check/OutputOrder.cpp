@@ -1,5 +1,7 @@
 #include "compiler/check/OutputOrder.h"
 
+#include "compiler/check/OutputBits.h"
+
 namespace kolo {
 
 /// Whether outputs are combined at all.
@@ -56,10 +58,12 @@ SumOrder OutputOrder::find(VectorClockResult &result) {
   for (int64_t rank : group.representatives())
     if (tracer.exists(rank, BufferRole::Output) && !areChunksAlike(rank, result))
       return {false, difference, 0};
+  // Where all of a group get the same, V11 has shown that they have the same terms.
+  const bool firstStands = givesAllTheSame(tracer.program().program.getCollective().getKind());
   SumOrder order;
   Terms &terms = contents.allTerms();
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
-    if (!tracer.exists(rank, BufferRole::Output))
+    if (!tracer.exists(rank, BufferRole::Output) || (firstStands && firstOfGroup(tracer, rank) != rank))
       continue;
     Terms::Id term = contents.termOf(contents.move(rank, accesses.outputCell(rank, 0).content));
     order.fingerprint = 31 * order.fingerprint + terms.fingerprint(term);
