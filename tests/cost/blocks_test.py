@@ -76,7 +76,7 @@ class Blocks(ToolTest):
             self.refuses(2, "simulate", "exchange.xml", "--machine", "pair.json", "--mesh", "rank=2", "--bytes", "1M", *flags,
                          says="has thread blocks of its own")
         self.write("line.xml", schedules.all_gather_all_pairs("LL128", 1, size=2))
-        self.refuses(2, "simulate", "line.xml", "--machine", "pair.json", "--mesh", "rank=2", "--bytes", "1M", says="LL128")
+        self.refuses(2, "simulate", "line.xml", "--machine", "pair.json", "--mesh", "rank=2", "--bytes", "1M", says="protocol ll128: pair has none")
 
     def test_a_call_that_needs_more_messages_than_a_connection_holds_is_refused(self):
         """The blocks of both ranks send all before they receive. Above 2 MiB a block is more than two messages."""

@@ -10,7 +10,7 @@ from tool import ToolTest
 
 SOURCE = os.environ["KOLO_SOURCE_DIR"]
 BESIDE = os.path.join(SOURCE, "bench", "measured", "beside")
-[PAGE] = glob.glob(os.path.join(SOURCE, "bench", "results", "*-predictions.md"))[-1:]
+[PAGE] = glob.glob(os.path.join(SOURCE, "bench", "results", "*-[0-9][0-9]-predictions.md"))
 
 
 class Measured(ToolTest):
