@@ -55,8 +55,8 @@ static double mostTimesFor(const std::string &algorithm, int64_t numRanks) {
   return numRanks > (hasSquareSteps(algorithm) ? 64 : 512) && numRanks <= 1 << 17 ? 25 : 2.5;
 }
 
-/// In times of the work above. The least of up to three: the caches' share that a virtual machine has changes from one
-/// minute to the next, so that the other work is measured again as well.
+/// In times of the work above. The least of up to three, each with the other work measured again: a virtual machine's
+/// share of the caches changes from one minute to the next.
 static double compileTimes(const std::string &algorithm, const Sizes &mesh, double limit, double otherWork) {
   double least = std::numeric_limits<double>::infinity();
   for (int attempt = 0; attempt < 3 && least >= limit; ++attempt) {
