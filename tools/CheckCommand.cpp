@@ -1,6 +1,7 @@
 // kolo check: what is proved of a program, property by property, and what breaks it.
 #include "tools/CommandLine.h"
 #include "tools/Commands.h"
+#include "tools/ForeignVerdict.h"
 #include "tools/SourceOptions.h"
 #include "tools/compile/Mistakes.h"
 
@@ -247,7 +248,7 @@ void judge(llvm::ArrayRef<Report> reports, bool mayRepresent) {
     throw ToolError(ExitCode::Usage, tooLarge);
 }
 
-void check(const CheckCommand &command) {
+void checkPrograms(const CheckCommand &command) {
   CheckOptions options = command.makeOptions();
   TransportChoice transports = parseTransports(command.transport);
   CompileRequest request = command.makeRequest();
@@ -268,6 +269,17 @@ void check(const CheckCommand &command) {
       judge(reports, command.represented);
     });
   while (isGuessRefuted);
+}
+
+void check(const CheckCommand &command) {
+  try {
+    checkPrograms(command);
+  } catch (const ForeignRefutation &refutation) {
+    if (!command.asJson)
+      throw;
+    fmt::print("{}\n", nlohmann::ordered_json::array({toJson(refutation)}).dump(2));
+    throw ToolError(ExitCode::Refused, "");
+  }
 }
 
 } // namespace

@@ -59,6 +59,14 @@ std::string BlockRun::describe(const BlockAccess &access, bool isWrite) const {
   return fmt::format("{} of rank {} {} it in call {}", thread.name, thread.rank, what, access.call + 1);
 }
 
+FindingStep BlockRun::stepOf(const BlockAccess &access, bool isWrite, const ChunkPlace &place) const {
+  bool isThread = size_t(access.thread) < schedule.threads.size();
+  int32_t rank = isThread ? schedule.threads[size_t(access.thread)].rank : access.thread - application(0);
+  return {rank, access.call, lineOf(access),
+          fmt::format("{} {} {}", isThread ? schedule.threads[size_t(access.thread)].name : "the application",
+                      isWrite ? "writes" : "reads", foreign::describe(schedule, place))};
+}
+
 void BlockRun::reportConflict(const ChunkPlace &place, const BlockAccess &earlier, const BlockAccess &now,
                               bool isEarlierWrite, bool isWrite) {
   bool isInOneCall = earlier.call == now.call && lineOf(earlier) != 0 && lineOf(now) != 0;
@@ -66,9 +74,13 @@ void BlockRun::reportConflict(const ChunkPlace &place, const BlockAccess &earlie
   std::string first = describe(earlier, isEarlierWrite), second = describe(now, isWrite);
   if (line == 0)
     std::swap(line, other);
-  report({isInOneCall ? Property::Race : Property::Invocations,
-          fmt::format("nothing orders two accesses to {}: {}, {}", foreign::describe(schedule, place), first, second),
-          line, other, other == 0 ? "" : "the other access"});
+  std::string chunk = foreign::describe(schedule, place);
+  Finding finding{isInOneCall ? Property::Race : Property::Invocations,
+                  fmt::format("nothing orders two accesses to {}: {}, {}", chunk, first, second), line, other,
+                  other == 0 ? "" : "the other access"};
+  finding.chunk = chunk;
+  finding.steps = {stepOf(earlier, isEarlierWrite, place), stepOf(now, isWrite, place)};
+  report(std::move(finding));
 }
 
 Contributions BlockRun::expected(int32_t rank, int32_t chunk, int32_t call) const {
@@ -119,13 +131,22 @@ void BlockRun::checkOutput(int32_t rank, int32_t chunk, int32_t call) {
   if (output.value && *output.value == wanted)
     return;
   int32_t line = lineOf(output.write);
-  report({call == 0 ? Property::Result : Property::Invocations,
-          fmt::format("{}{}", describeWrong(place, output.value, wanted, call), call == 0 ? "" : ", in the next call"),
-          line == 0 ? schedule.line : line, 0, ""});
+  std::string wrong = describeWrong(place, output.value, wanted, call);
+  Finding finding{call == 0 ? Property::Result : Property::Invocations, wrong + (call == 0 ? "" : ", in the next call"),
+                  line == 0 ? schedule.line : line};
+  finding.chunk = foreign::describe(schedule, place);
+  finding.ranks = {rank};
+  if (line != 0)
+    finding.steps.push_back(stepOf(output.write, true, place));
+  finding.steps.push_back({rank, call, 0, "ends the call: " + wrong});
+  report(std::move(finding));
 }
 
 void BlockRun::report(Finding finding) {
   finding.isInPlace = isInPlace;
+  for (const FindingStep &step : finding.steps)
+    if (std::ranges::find(finding.ranks, step.rank) == finding.ranks.end())
+      finding.ranks.push_back(step.rank);
   if (std::ranges::none_of(allFindings, [&](const Finding &other) { return other.property == finding.property; }))
     allFindings.push_back(std::move(finding));
 }

@@ -204,9 +204,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
     queues[size_t(action.receives)].pop_front();
     join(clock, message->clock);
     if (message->count != action.count)
-      report({Property::Bounds,
-              fmt::format("receives {} chunks of a message that has {}", action.count, message->count), action.line,
-              message->line, "the message"});
+      reportLength(thread, action, *message);
   }
   std::vector<Content> values = readSources(thread, action, message ? &*message : nullptr);
   BlockAccess now{thread, int32_t(progress[size_t(thread)].next), call, clock[size_t(thread)] + 1};
@@ -226,7 +224,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
   if (!known && (action.sends >= 0 || !action.signals.empty() || (!action.raises.empty() && !action.mayStillRead)))
     known = std::make_shared<const Clock>(after);
   if (action.sends >= 0)
-    queues[size_t(action.sends)].push_back({action.count, action.line, std::move(values), known});
+    queues[size_t(action.sends)].push_back({action.count, action.line, call, std::move(values), known});
   for (int32_t semaphore : action.signals) {
     const SharedClock &start = progress[size_t(thread)].start;
     counters[size_t(semaphore)].signals.push_back({action.isRelaxed ? start : known, start});
@@ -234,6 +232,15 @@ void BlockRun::take(int32_t thread, const Action &action) {
   for (int32_t event : action.raises)
     events[size_t(event)] = action.mayStillRead ? std::make_shared<const Clock>(clock) : known;
   clock[size_t(thread)] = now.time;
+}
+
+void BlockRun::reportLength(int32_t thread, const Action &action, const BlockMessage &message) {
+  std::string text = fmt::format("receives {} chunks of a message that has {}", action.count, message.count);
+  Finding finding{Property::Bounds, text, action.line, message.line, "the message"};
+  int32_t rank = schedule.threads[size_t(thread)].rank, sender = schedule.connections[size_t(action.receives)].sender;
+  finding.steps = {{sender, message.call, message.line, fmt::format("sends {} chunks", message.count)},
+                   {rank, ranks[size_t(rank)].call, action.line, text}};
+  report(std::move(finding));
 }
 
 void BlockRun::startCall(int32_t rank) {
@@ -290,21 +297,23 @@ std::string BlockRun::describeBlocked(int32_t thread, const Action &action) cons
 }
 
 void BlockRun::findBlocked() {
-  std::string message;
-  int32_t line = 0, numBlocked = 0;
+  Finding finding{Property::Deadlock};
+  int32_t numBlocked = 0;
   for (int32_t thread = 0; thread < int32_t(schedule.threads.size()); ++thread) {
     const Thread &text = schedule.threads[size_t(thread)];
     if (ranks[size_t(text.rank)].call == calls || progress[size_t(thread)].next >= text.actions.size())
       continue;
     const Action &action = text.actions[progress[size_t(thread)].next];
+    std::string where = describeBlocked(thread, action);
     if (++numBlocked <= 4)
-      message += (message.empty() ? "" : "; ") + describeBlocked(thread, action);
-    line = line == 0 ? action.line : line;
+      finding.message += (finding.message.empty() ? "" : "; ") + where;
+    finding.line = finding.line == 0 ? action.line : finding.line;
+    finding.steps.push_back({text.rank, ranks[size_t(text.rank)].call, action.line, where});
   }
   if (numBlocked > 4)
-    message += fmt::format("; and {} more", numBlocked - 4);
+    finding.message += fmt::format("; and {} more", numBlocked - 4);
   if (numBlocked > 0)
-    report({Property::Deadlock, message, line, 0, ""});
+    report(std::move(finding));
 }
 
 } // namespace kolo::foreign

@@ -58,7 +58,7 @@ private:
     SharedClock packetClock;
   };
   struct BlockMessage {
-    int32_t count, line;
+    int32_t count, line, call;
     std::vector<Content> values;
     SharedClock clock;
   };
@@ -88,6 +88,7 @@ private:
   void join(Clock &clock, const SharedClock &other) const;
   void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call, bool isRelaxed);
   std::vector<Content> readSources(int32_t thread, const Action &action, const BlockMessage *message);
+  void reportLength(int32_t thread, const Action &action, const BlockMessage &message);
   void startCall(int32_t rank);
   void endCall(int32_t rank);
   void checkOutput(int32_t rank, int32_t chunk, int32_t call);
@@ -106,6 +107,7 @@ private:
   void reportConflict(const ChunkPlace &place, const BlockAccess &earlier, const BlockAccess &now, bool isEarlierWrite,
                       bool isWrite);
   void report(Finding finding);
+  FindingStep stepOf(const BlockAccess &access, bool isWrite, const ChunkPlace &place) const;
   int32_t lineOf(const BlockAccess &access) const;
   std::string describe(const BlockAccess &access, bool isWrite) const;
   int32_t application(int32_t rank) const { return int32_t(schedule.threads.size()) + rank; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace kolo::foreign {
 
@@ -15,13 +16,23 @@ const char *shortName(Property property);
 /// "no data race".
 const char *title(Property property);
 
+/// What a thread or an application does on the way to a finding.
+struct FindingStep {
+  int32_t rank = 0, call = 0; // call 0: the first of the back-to-back calls
+  int32_t line = 0;           // 0: an application does it
+  std::string text;
+};
+
 struct Finding {
   Property property = Property::Result;
-  std::string message;      // one line, without the places
-  int32_t line = 0;         // of the first place
-  int32_t otherLine = 0;    // of the second one; 0: there is none
-  std::string otherMessage; // what is there
-  bool isInPlace = false;   // the call
+  std::string message = {};        // one line, without the places
+  int32_t line = 0;                // of the first place
+  int32_t otherLine = 0;           // of the second one; 0: there is none
+  std::string otherMessage = {};   // what is there
+  bool isInPlace = false;          // the call
+  std::vector<int32_t> ranks = {}; // that take part
+  std::string chunk = {};          // "chunk 3 of the output of rank 2"; may be empty
+  std::vector<FindingStep> steps = {};
 };
 
 } // namespace kolo::foreign

@@ -19,12 +19,17 @@ public:
 
 private:
   void checkBounds();
-  void checkPlace(const Action &action, const ChunkPlace &place, bool isWrite);
-  void checkOverlap(const Action &action);
+  void checkPlace(int32_t rank, const Action &action, const ChunkPlace &place, bool isWrite);
+  void checkOverlap(int32_t rank, const Action &action);
   void checkBalance();
   void checkSlots();
-  void report(Property property, std::string message, int32_t line) {
-    findings.push_back({property, std::move(message), line, 0, "", isInPlace});
+  void report(Property property, std::string message, int32_t line, std::vector<int32_t> ranks) {
+    findings.push_back({property, std::move(message), line, 0, "", isInPlace, std::move(ranks)});
+  }
+  /// Of one step.
+  void report(Property property, const std::string &message, int32_t line, int32_t rank) {
+    report(property, message, line, std::vector{rank});
+    findings.back().steps = {{rank, 0, line, message}};
   }
 
   const ForeignSchedule &schedule;
@@ -34,22 +39,22 @@ private:
 
 } // namespace
 
-void Judge::checkPlace(const Action &action, const ChunkPlace &place, bool isWrite) {
+void Judge::checkPlace(int32_t rank, const Action &action, const ChunkPlace &place, bool isWrite) {
   static constexpr std::array names{"input", "output", "scratch memory"};
   int32_t size = schedule.numChunks(place.rank, place.memory);
   if (place.chunk < 0 || place.chunk > size - action.count)
     report(Property::Bounds,
            fmt::format("{} {} chunks from {} on, and the {} of rank {} has {}", isWrite ? "writes" : "reads",
                        action.count, place.chunk, names[size_t(place.memory)], place.rank, size),
-           action.line);
+           action.line, rank);
   else if (isWrite && place.memory == Memory::Input && !isInPlace)
     report(Property::Bounds, fmt::format("writes {}, which belongs to the caller", describe(schedule, place)),
-           action.line);
+           action.line, rank);
 }
 
 /// The interpreter may cut a step into pieces, in any way: then it is not said whether a chunk is read before it is
 /// written.
-void Judge::checkOverlap(const Action &action) {
+void Judge::checkOverlap(int32_t rank, const Action &action) {
   for (const ChunkPlace &source : action.sources)
     for (const ChunkPlace &destination : action.destinations) {
       ChunkPlace from = resolve(schedule, isInPlace, source), to = resolve(schedule, isInPlace, destination);
@@ -58,7 +63,7 @@ void Judge::checkOverlap(const Action &action) {
         report(Property::Race,
                fmt::format("reads {} chunks from {} on and writes as many from {} on, in one step", action.count,
                            describe(schedule, source), describe(schedule, destination)),
-               action.line);
+               action.line, rank);
     }
 }
 
@@ -68,10 +73,10 @@ void Judge::checkBounds() {
       if (!action.isMove())
         continue;
       for (const ChunkPlace &place : action.sources)
-        checkPlace(action, place, false);
+        checkPlace(thread.rank, action, place, false);
       for (const ChunkPlace &place : action.destinations)
-        checkPlace(action, place, true);
-      checkOverlap(action);
+        checkPlace(thread.rank, action, place, true);
+      checkOverlap(thread.rank, action);
     }
 }
 
@@ -102,13 +107,13 @@ void Judge::checkBalance() {
       report(Property::Balance,
              fmt::format("in one call, rank {} sends {} messages to rank {} on channel {}, which receives {}",
                          ends.sender, sent[each], ends.receiver, ends.channel, received[each]),
-             lines[each]);
+             lines[each], std::vector{ends.sender, ends.receiver});
   for (size_t each = 0; each < signalled.size(); ++each)
     if (signalled[each] != acquired[each])
       report(Property::Balance,
              fmt::format("in one call, {} is signalled {} times and waited for {} times",
                          schedule.semaphores[each].name, signalled[each], acquired[each]),
-             semaphoreLines[each]);
+             semaphoreLines[each], std::vector{schedule.semaphores[each].rank});
 }
 
 /// Asked last: what waits for ever with any number of slots is told of without them.
@@ -126,7 +131,7 @@ void Judge::checkSlots() {
   report(
       Property::Deadlock,
       fmt::format("{}: {} holds no more, and the largest call needs {}", stuck->message, schedule.interpreter, enough),
-      stuck->line);
+      stuck->line, stuck->rank);
 }
 
 Judgement Judge::run() {

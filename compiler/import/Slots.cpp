@@ -59,8 +59,9 @@ bool SlotRun::advance(size_t thread) {
 Stuck SlotRun::describe(size_t thread) const {
   const Thread &text = schedule.threads[thread];
   const Action &action = text.actions[next[thread]];
-  return {action.line, fmt::format("{} of rank {} cannot send to rank {}, since {} messages wait there", text.name,
-                                   text.rank, schedule.connections[size_t(action.sends)].receiver, slots)};
+  return {text.rank, action.line,
+          fmt::format("{} of rank {} cannot send to rank {}, since {} messages wait there", text.name, text.rank,
+                      schedule.connections[size_t(action.sends)].receiver, slots)};
 }
 
 std::optional<Stuck> SlotRun::run() {

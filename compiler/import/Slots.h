@@ -9,7 +9,7 @@ namespace kolo::foreign {
 
 /// Where threads wait for ever.
 struct Stuck {
-  int32_t line = 0;
+  int32_t rank = 0, line = 0;
   std::string message;
 };
 

@@ -1,4 +1,5 @@
 """The commands take files of MSCCL and MSCCL++: what they prove, run and predict, and how they refuse."""
+import json
 import os
 import re
 import resource
@@ -11,6 +12,7 @@ import samples
 import support
 
 MACHINE = "frontier"
+RACY = os.path.join(os.path.dirname(__file__), os.pardir, "cli", "files", "racy.mlir")
 
 
 class Commands(unittest.TestCase):
@@ -93,6 +95,71 @@ class Commands(unittest.TestCase):
         said = self.refuses(self.write("race.xml", text), "V2 no data race", "nothing orders two accesses")
         self.assertRegex(said, r"race\.xml:\d+:1: error: V2")
         self.assertRegex(said, r"race\.xml:\d+:1: note: the other access")
+
+    def refutation(self, path):
+        """The object of the schedule; it must have the shape of a refuted program of Kolo's own."""
+        run = support.kolo("check", path, "--json")
+        self.assertEqual((run.returncode, run.stderr), (1, ""))
+        own = json.loads(support.kolo("check", RACY, "--json").stdout)[-1]
+        [entry] = json.loads(run.stdout)
+        self.assertEqual(list(entry), list(own))
+        self.assertEqual(list(entry["refutation"]), list(own["refutation"]))
+        self.assertEqual({number: value["title"] for number, value in entry["properties"].items()},
+                         {number: value["title"] for number, value in own["properties"].items()})
+        found = entry["refutation"]
+        self.assertEqual(entry["properties"][found["property"]], {"title": own["properties"][found["property"]]["title"], "state": "refuted"})
+        with open(path, encoding="ascii") as file:
+            numLines = len(file.readlines())
+        for place in [found, *found["steps"], *([found["other"]] if found["other"] else [])]:
+            self.assertEqual(place["file"], path)
+            self.assertIn(place["line"], range(1, numLines + 1))
+        for step in found["steps"]:
+            self.assertEqual(list(step), list(own["refutation"]["steps"][0]))
+            self.assertIn(step["rank"], found["ranks"])
+        text = support.kolo("check", path).stderr
+        self.assertIn(f"{path}:{found['line']}:1: error: {found['property']} ", text.splitlines()[0])
+        return entry
+
+    def test_a_refuted_schedule_as_json_is_that_of_a_refuted_program(self):
+        text = samples.allPairsAllReduce(protocol="Simple")
+        wait = re.search(r'type="nop".* depid="(\d+)".*\n.* depid="(\d+)"', text)
+        entry = self.refutation(self.write("race.xml", text[:wait.start(1)] + wait[2] + text[wait.end(1):]))
+        self.assertEqual((entry["program"], entry["mesh"], entry["transport"], entry["refutation"]["property"]),
+                         ("allpairs", "rank=4", "RCCL", "V2"))
+        race = entry["refutation"]
+        self.assertEqual({step["line"] for step in race["steps"]}, {race["line"], race["other"]["line"]})
+        self.assertIn(race["chunk"], race["message"])
+        self.assertEqual(entry["properties"]["V4"]["state"], "not decided")
+
+        def without(name):
+            return lambda rank, ops: [op for op in ops if op["name"] != name]
+        entry = self.refutation(self.write("silent.json", samples.plan(operations=without("signal"))))
+        self.assertEqual((entry["program"], entry["transport"], entry["refutation"]["property"]), ("exchange", "MSCCL++", "V4"))
+        self.assertEqual(entry["refutation"]["ranks"], [0, 1])
+        self.assertIn("silent.json:", entry["properties"]["V5"]["note"])
+        for name, wrong, word in (("signal", "V5", "signalled 0 times"), ("rres", "V1", "lacks"), ("nop", "V7", "nothing orders")):
+            with self.subTest(name):
+                entry = self.refutation(self.write("wrong.json", samples.plan(operations=without(name))))
+                self.assertEqual(entry["properties"][wrong]["state"], "refuted")
+                self.assertIn(word, json.dumps(entry))
+        entry = self.refutation(self.write("long.xml", samples.ringAllReduce().replace('cnt="1"', 'cnt="9"')))
+        self.assertEqual((entry["refutation"]["property"], len(entry["refutation"]["steps"])), ("V6", 1))
+        short = samples.allGatherInPlace(per=2).replace('type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="2"',
+                                                        'type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1"', 1)
+        entry = self.refutation(self.write("short.xml", short))
+        self.assertEqual(entry["refutation"]["property"], "V6")
+        self.assertEqual(len(entry["refutation"]["ranks"]), 2)
+
+    def test_json_of_a_file_that_is_refused_is_one_line_and_no_json(self):
+        os.mkdir(os.path.join(self.directory, "folder.xml"))
+        for name, text, code in (("absent.xml", None, 2), ("folder.xml", None, 2), ("absent.json", None, 2),
+                                 ("text.xml", "no XML", 1), ("half.json", samples.plan()[:-9], 1),
+                                 ("half.xml", samples.ringAllReduce()[:-9], 1)):
+            with self.subTest(name):
+                path = os.path.join(self.directory, name) if text is None else self.write(name, text)
+                run = support.kolo("check", path, "--json")
+                self.assertEqual((run.returncode, run.stdout, len(run.stderr.splitlines())), (code, "", 1), run.stderr)
+                self.assertIn(name, run.stderr)
 
     def test_two_messages_at_once_need_two_slots(self):
         """A connection of Simple holds two messages. Three before the first receive wait for ever."""

@@ -56,6 +56,19 @@ std::string describe(const foreign::ForeignSchedule &schedule, const foreign::Fi
   return text;
 }
 
+static std::string describeAll(const foreign::ForeignSchedule &schedule, std::span<const foreign::Finding> findings) {
+  std::string text;
+  for (const foreign::Finding &finding : findings.first(std::min(mostShown, findings.size())))
+    text += (text.empty() ? "" : "\n") + describe(schedule, finding);
+  if (findings.size() > mostShown)
+    text += fmt::format("\n{}: note: and {} more", schedule.path, findings.size() - mostShown);
+  return text;
+}
+
+ForeignRefutation::ForeignRefutation(foreign::ForeignSchedule refuted, std::vector<foreign::Finding> found)
+    : ToolError(ExitCode::Refused, describeAll(refuted, found)), schedule(std::move(refuted)),
+      findings(std::move(found)) {}
+
 std::string rewriteMscclXml(const std::string &path) {
   if (path.ends_with(".json"))
     throw ToolError(ExitCode::Usage, "--format: " + path + " is no XML of MSCCL");
@@ -67,15 +80,8 @@ std::string rewriteMscclXml(const std::string &path) {
 mlir::OwningOpRef<mlir::ModuleOp> importForeign(mlir::MLIRContext &context, const std::string &path) {
   foreign::ForeignSchedule schedule = readForeign(path);
   foreign::Judgement judgement = judgeForeign(schedule);
-  if (!judgement.findings.empty()) {
-    std::string text;
-    for (const foreign::Finding &finding :
-         std::span(judgement.findings).first(std::min(mostShown, judgement.findings.size())))
-      text += (text.empty() ? "" : "\n") + describe(schedule, finding);
-    if (judgement.findings.size() > mostShown)
-      text += fmt::format("\n{}: note: and {} more", path, judgement.findings.size() - mostShown);
-    throw ToolError(ExitCode::Refused, text);
-  }
+  if (!judgement.findings.empty())
+    throw ForeignRefutation(std::move(schedule), std::move(judgement.findings));
   auto sequence = foreign::makeSequence(schedule, judgement.order);
   if (auto *refusal = std::get_if<foreign::Refusal>(&sequence))
     refuse(path, *refusal);

@@ -21,6 +21,14 @@ dsl::Collective collectiveOf(const foreign::ForeignSchedule &schedule);
 /// What holds of it. Throws ToolError (Refused) where that takes too much memory.
 foreign::Judgement judgeForeign(const foreign::ForeignSchedule &schedule);
 
+/// A schedule that is wrong as its interpreter runs it, with the findings as text.
+class ForeignRefutation : public ToolError {
+public:
+  ForeignRefutation(foreign::ForeignSchedule schedule, std::vector<foreign::Finding> findings);
+  const foreign::ForeignSchedule schedule;
+  const std::vector<foreign::Finding> findings; // at least one
+};
+
 /// "FILE:LINE:1: error: V2 no data race: MESSAGE", and a note for the second place.
 std::string describe(const foreign::ForeignSchedule &schedule, const foreign::Finding &finding);
 
