@@ -28,6 +28,7 @@ TUNERS = {
     4: tuner_struct(("init", BY_NUMBERS), ("get", CALL(I, P, I, Z, I, P, I, I, I, P)), ("end", CALL(I, P))),
     5: tuner_struct(("init", BY_ID), ("get", CALL(I, P, I, Z, I, P, I, I, I, P)), ("end", CALL(I, P))),
     6: tuner_struct(("init", BY_ID), ("get", CALL(I, P, I, Z, I, P, I, I, I, P)), ("end", CALL(I, P)), ("chunk", P)),
+    7: tuner_struct(("init", BY_ID), ("get", CALL(I, P, I, Z, I, P, I, I, I, P)), ("end", CALL(I, P)), ("chunk", P)),
 }
 TREE, RING = 0, 1
 LL, LL128, SIMPLE = 0, 1, 2
@@ -66,7 +67,7 @@ class Tuner(unittest.TestCase):
             (5, 8, []), (-1, 8, []))])
 
     def test_what_is_unavailable_stays_so(self):
-        self.check([(version, ALL_REDUCE, 1024, 4, 1, unavailable, right) for version in (3, 4, 5, 6) for unavailable, right in (
+        self.check([(version, ALL_REDUCE, 1024, 4, 1, unavailable, right) for version in (3, 4, 5, 6, 7) for unavailable, right in (
             ([[RING, LL]], []), ([[TREE, LL], [RING, SIMPLE]], [[RING, LL]]))])
 
     def test_other_ranks_are_left_alone(self):

@@ -146,6 +146,7 @@ struct TunerV6 {
   TunerV5 asBefore;
   void *getChunkSize = nullptr; // NCCL's own chunks
 };
+using TunerV7 = TunerV6; // its constants are of one more kind of device, and Kolo leaves them alone
 
 } // namespace
 } // namespace kolo::nccl
@@ -159,4 +160,5 @@ KOLO_TUNER(3);
 KOLO_TUNER(4);
 KOLO_TUNER(5);
 KOLO_TUNER(6);
+KOLO_TUNER(7);
 }
