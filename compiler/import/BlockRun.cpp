@@ -31,18 +31,18 @@ double BlockRun::bytesNeeded(const ForeignSchedule &schedule) {
 
 BlockRun::BlockRun(const ForeignSchedule &schedule, bool isInPlace)
     : schedule(schedule), isInPlace(isInPlace), calls(schedule.hasTwoPacketBuffers ? 3 : 2),
-      queues(schedule.connections.size()), events(size_t(schedule.numEvents)), counters(schedule.semaphores.size()) {
+      queues(schedule.connections.size()), events(size_t(schedule.numEvents) * size_t(calls)),
+      counters(schedule.semaphores.size()) {
   size_t numClocks = schedule.threads.size() + size_t(schedule.numRanks);
-  progress.assign(numClocks, {0, Clock(numClocks), nullptr});
+  progress.assign(numClocks, {0, Clock(numClocks), 0});
   ranks.resize(size_t(schedule.numRanks));
   threadsOf.resize(size_t(schedule.numRanks));
   for (size_t thread = 0; thread < schedule.threads.size(); ++thread) {
-    int32_t rank = schedule.threads[thread].rank;
-    threadsOf[size_t(rank)].push_back(int32_t(thread));
-    ++ranks[size_t(rank)].numThreads;
-    for (const Action &action : schedule.threads[thread].actions)
-      for (int32_t event : action.raises)
-        ranks[size_t(rank)].events.push_back(event);
+    const Thread &text = schedule.threads[thread];
+    if (text.isProxy)
+      continue;
+    threadsOf[size_t(text.rank)].push_back(int32_t(thread));
+    ++ranks[size_t(text.rank)].numThreads;
   }
   cells.resize(size_t(schedule.numRanks));
   for (int32_t rank = 0; rank < schedule.numRanks; ++rank)
@@ -85,23 +85,35 @@ void BlockRun::run() {
   findBlocked();
 }
 
+/// Of its call. A proxy goes on with the next one, whose first action waits until it is told.
+bool BlockRun::endThread(int32_t thread) {
+  const Thread &text = schedule.threads[size_t(thread)];
+  BlockProgress &own = progress[size_t(thread)];
+  if (text.isProxy) {
+    if (own.call + 1 == calls)
+      return false;
+    ++own.call;
+    own.next = 0;
+    return true;
+  }
+  if (own.next > text.actions.size())
+    return false;
+  ++ranks[size_t(text.rank)].numEnded;
+  ++own.next;
+  return true;
+}
+
 /// One action, so that the order of the first call is about that of threads that run side by side.
 bool BlockRun::advance(int32_t thread) {
   const Thread &text = schedule.threads[size_t(thread)];
   BlockProgress &own = progress[size_t(thread)];
-  RankProgress &rank = ranks[size_t(text.rank)];
-  if (rank.call == calls || own.next > text.actions.size())
-    return false;
-  if (own.next == text.actions.size()) {
-    ++rank.numEnded;
-    ++own.next;
-    return true;
-  }
+  if (own.next >= text.actions.size())
+    return endThread(thread);
   const Action &action = text.actions[own.next];
   if (!isReady(thread, action))
     return false;
   take(thread, action);
-  if (rank.call == 0)
+  if (own.call == 0)
     takenOrder.push_back({thread, int32_t(own.next)});
   ++own.next;
   return true;
@@ -115,10 +127,18 @@ bool BlockRun::hasPackets(const ChunkPlace &place, int32_t count, int32_t call) 
   return true;
 }
 
+bool BlockRun::hasDone(const ProxyProgress &wanted, int32_t call) const {
+  const BlockProgress &proxy = progress[size_t(wanted.thread)];
+  return proxy.call > call || (proxy.call == call && proxy.next >= size_t(wanted.numActions));
+}
+
 bool BlockRun::isReady(int32_t thread, const Action &action) const {
-  int32_t call = ranks[size_t(schedule.threads[size_t(thread)].rank)].call;
+  int32_t call = progress[size_t(thread)].call;
   for (int32_t event : action.waits)
-    if (!events[size_t(event)])
+    if (!isRaised(event, call))
+      return false;
+  for (const ProxyProgress &wanted : action.flushes)
+    if (!hasDone(wanted, call))
       return false;
   for (int32_t semaphore : action.acquires)
     if (size_t(counters[size_t(semaphore)].numTaken) >= counters[size_t(semaphore)].signals.size())
@@ -129,9 +149,8 @@ bool BlockRun::isReady(int32_t thread, const Action &action) const {
   return action.receives < 0 || !queues[size_t(action.receives)].empty();
 }
 
-void BlockRun::join(Clock &clock, const SharedClock &other) const {
-  if (other)
-    std::ranges::transform(clock, *other, clock.begin(), [](uint32_t a, uint32_t b) { return std::max(a, b); });
+void BlockRun::join(Clock &clock, const Clock &other) {
+  std::ranges::transform(clock, other, clock.begin(), [](uint32_t a, uint32_t b) { return std::max(a, b); });
 }
 
 /// Who takes a signal knows which one only if one thread signals, or if these were all signals of the call.
@@ -167,7 +186,7 @@ static Content combine(const Content &a, const Content &b) {
 }
 
 std::vector<Content> BlockRun::readSources(int32_t thread, const Action &action, const BlockMessage *message) {
-  int32_t call = ranks[size_t(schedule.threads[size_t(thread)].rank)].call;
+  int32_t call = progress[size_t(thread)].call;
   BlockAccess now{thread, int32_t(progress[size_t(thread)].next), call, clockOf(thread)[size_t(thread)] + 1};
   std::vector<Content> values(size_t(action.count));
   for (int32_t chunk = 0; chunk < action.count; ++chunk) {
@@ -189,10 +208,12 @@ std::vector<Content> BlockRun::readSources(int32_t thread, const Action &action,
 }
 
 void BlockRun::take(int32_t thread, const Action &action) {
-  int32_t call = ranks[size_t(schedule.threads[size_t(thread)].rank)].call;
+  int32_t call = progress[size_t(thread)].call;
   Clock &clock = clockOf(thread);
   for (int32_t event : action.waits)
-    join(clock, events[size_t(event)]);
+    join(clock, eventOf(event, call));
+  for (const ProxyProgress &done : action.flushes)
+    join(clock, clockOf(done.thread));
   for (int32_t semaphore : action.acquires)
     joinSemaphore(clock, semaphore, call, action.isRelaxed);
   for (ChunkPlace place : action.sources)
@@ -219,6 +240,10 @@ void BlockRun::take(int32_t thread, const Action &action) {
       known = known ? known : std::make_shared<const Clock>(after);
       BlockCell &packets = cell(place, call);
       packets.packetCall = call;
+      if (ChunkPlace source = action.copiesPackets ? action.sources[0] : place; action.copiesPackets) {
+        source.chunk += chunk;
+        packets.packetCall = cell(source, call).packetCall;
+      }
       packets.packetClock = known;
     }
   if (!known && (action.sends >= 0 || !action.signals.empty() || (!action.raises.empty() && !action.mayStillRead)))
@@ -226,11 +251,11 @@ void BlockRun::take(int32_t thread, const Action &action) {
   if (action.sends >= 0)
     queues[size_t(action.sends)].push_back({action.count, action.line, call, std::move(values), known});
   for (int32_t semaphore : action.signals) {
-    const SharedClock &start = progress[size_t(thread)].start;
+    const SharedClock &start = ranks[size_t(schedule.threads[size_t(thread)].rank)].starts[size_t(call)];
     counters[size_t(semaphore)].signals.push_back({action.isRelaxed ? start : known, start});
   }
   for (int32_t event : action.raises)
-    events[size_t(event)] = action.mayStillRead ? std::make_shared<const Clock>(clock) : known;
+    eventOf(event, call) = action.mayStillRead ? std::make_shared<const Clock>(clock) : known;
   clock[size_t(thread)] = now.time;
 }
 
@@ -259,8 +284,9 @@ void BlockRun::startCall(int32_t rank) {
   for (int32_t thread : threadsOf[size_t(rank)]) {
     join(clockOf(thread), shared);
     progress[size_t(thread)].next = 0;
-    progress[size_t(thread)].start = shared;
+    progress[size_t(thread)].call = own.call;
   }
+  own.starts.push_back(shared);
   own.numEnded = 0;
 }
 
@@ -270,14 +296,12 @@ void BlockRun::endCall(int32_t rank) {
   int32_t application = this->application(rank);
   Clock &clock = clockOf(application);
   for (int32_t thread : threadsOf[size_t(rank)])
-    join(clock, std::make_shared<const Clock>(clockOf(thread)));
+    join(clock, clockOf(thread));
   BlockAccess now{application, 0, own.call, ++clock[size_t(application)]};
   for (int32_t chunk = 0; chunk < schedule.numChunks(rank, Memory::Output); ++chunk) {
     read(resolve(schedule, isInPlace, {rank, Memory::Output, chunk}), application, now);
     checkOutput(rank, chunk, own.call);
   }
-  for (int32_t event : own.events)
-    events[size_t(event)].reset();
   if (++own.call < calls)
     startCall(rank);
 }
@@ -285,8 +309,9 @@ void BlockRun::endCall(int32_t rank) {
 std::string BlockRun::describeBlocked(int32_t thread, const Action &action) const {
   const Thread &text = schedule.threads[size_t(thread)];
   std::string where = fmt::format("{} of rank {} waits at line {} ", text.name, text.rank, action.line);
+  int32_t call = progress[size_t(thread)].call;
   for (int32_t event : action.waits)
-    if (!events[size_t(event)])
+    if (!isRaised(event, call))
       return where + "for another one";
   for (int32_t semaphore : action.acquires)
     if (size_t(counters[size_t(semaphore)].numTaken) >= counters[size_t(semaphore)].signals.size())
@@ -301,8 +326,9 @@ void BlockRun::findBlocked() {
   int32_t numBlocked = 0;
   for (int32_t thread = 0; thread < int32_t(schedule.threads.size()); ++thread) {
     const Thread &text = schedule.threads[size_t(thread)];
-    if (ranks[size_t(text.rank)].call == calls || progress[size_t(thread)].next >= text.actions.size())
-      continue;
+    bool hasEnded = text.isProxy || ranks[size_t(text.rank)].call == calls;
+    if (hasEnded || progress[size_t(thread)].next >= text.actions.size())
+      continue; // a proxy waits until it is told
     const Action &action = text.actions[progress[size_t(thread)].next];
     std::string where = describeBlocked(thread, action);
     if (++numBlocked <= 4)

@@ -65,14 +65,14 @@ private:
   struct BlockProgress {
     size_t next = 0;
     Clock clock;
-    SharedClock start; // of the call
+    int32_t call = 0;
   };
   struct Told {
     SharedClock all, start; // what the signaller knew, and what it knew when its call began
   };
   struct RankProgress {
-    int32_t call = 0, numThreads = 0, numEnded = 0;
-    std::vector<int32_t> events; // that its threads raise
+    int32_t call = 0, numThreads = 0, numEnded = 0; // without proxies
+    std::vector<SharedClock> starts;                // of its calls
   };
   struct BlockCounter {
     std::vector<Told> signals;
@@ -82,10 +82,20 @@ private:
 
   void countSignallers();
   bool advance(int32_t thread);
+  bool endThread(int32_t thread);
   bool isReady(int32_t thread, const Action &action) const;
   bool hasPackets(const ChunkPlace &place, int32_t count, int32_t call) const;
   void take(int32_t thread, const Action &action);
-  void join(Clock &clock, const SharedClock &other) const;
+  static void join(Clock &clock, const Clock &other);
+  static void join(Clock &clock, const SharedClock &other) {
+    if (other)
+      join(clock, *other);
+  }
+  bool hasDone(const ProxyProgress &wanted, int32_t call) const;
+  SharedClock &eventOf(int32_t event, int32_t call) { return events[size_t(event) * size_t(calls) + size_t(call)]; }
+  bool isRaised(int32_t event, int32_t call) const {
+    return bool(events[size_t(event) * size_t(calls) + size_t(call)]);
+  }
   void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call, bool isRelaxed);
   std::vector<Content> readSources(int32_t thread, const Action &action, const BlockMessage *message);
   void reportLength(int32_t thread, const Action &action, const BlockMessage &message);
@@ -121,8 +131,8 @@ private:
   std::vector<std::vector<int32_t>> threadsOf;  // by rank
   std::vector<std::vector<BlockCell>> cells;    // by rank
   std::vector<std::deque<BlockMessage>> queues; // by connection
-  std::vector<SharedClock> events;
-  std::vector<BlockCounter> counters; // by semaphore
+  std::vector<SharedClock> events;              // by event and call
+  std::vector<BlockCounter> counters;           // by semaphore
   std::vector<Taken> takenOrder;
   std::vector<Finding> allFindings;
 };

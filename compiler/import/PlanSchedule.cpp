@@ -72,6 +72,7 @@ private:
   void signalOrWait(const PlanNode &op, bool isSignal, bool isRelaxed);
   void useSemaphores(const PlanNode &op, bool isRelease);
   void putByPort(const PlanNode &op, bool isPackets, bool signals, bool flushes);
+  void readPutByPort(const PlanNode &op);
   void flush(const PlanNode &op);
   void put(const PlanNode &op, bool isPackets, bool readsPackets);
   void get(const PlanNode &op);
@@ -82,6 +83,7 @@ private:
     int32_t count;
   };
   PlanRun run(const PlanNode &op, const PlanNode &buffer, bool isPackets) const;
+  PlanRun packetSource(const PlanNode &op, const PlanNode &buffer) const;
   std::span<const PlanNode> buffers(const PlanNode &op, const char *name, size_t least) const;
   const PlanChannel &channelOf(const PlanNode &op, const PlanNode &id, ChannelType type) const;
   void checkCount(const PlanNode &op, int32_t count, int32_t other) const;
@@ -95,7 +97,8 @@ private:
   }
   int32_t newEvent() { return schedule.numEvents++; }
   int32_t channelSemaphore(ChannelType type, int32_t sender, int32_t receiver, int32_t ordinal);
-  int32_t proxy(const PlanChannel &channel, int32_t id);
+  int32_t proxy(const PlanNode &op, const PlanChannel &channel, const PlanNode &id);
+  Action &tell(const PlanNode &op, int32_t proxy);
   void checkWaiters() const;
 
   const PlanNode &root;
@@ -106,7 +109,7 @@ private:
   std::map<std::tuple<ChannelType, int32_t, int32_t, int32_t>, int32_t> channelSemaphores;
   std::map<std::pair<int32_t, int32_t>, int32_t> rankSemaphores; // by rank and number
   std::map<std::pair<int32_t, int32_t>, int32_t> proxies;        // by rank and port channel
-  std::map<int32_t, int32_t> lastOfProxy;                        // event of what it does last, by thread
+  std::map<int32_t, int32_t> blockOfProxy;                       // that tells it, by thread
 
   // The block that is read.
   int32_t rank = 0, block = 0, dataThread = 0, controlThread = 0;
@@ -289,6 +292,16 @@ PlanReader::PlanRun PlanReader::run(const PlanNode &op, const PlanNode &buffer, 
   return result;
 }
 
+/// The executor reads packets from the scratch memory, whatever buffer the plan names.
+PlanReader::PlanRun PlanReader::packetSource(const PlanNode &op, const PlanNode &buffer) const {
+  PlanRun source = run(op, buffer, true);
+  if (source.place.memory != Memory::Scratch || source.place.rank != rank)
+    refuse(op,
+           fmt::format("{} reads packets elsewhere than in the rank's scratch memory: the executor reads them there",
+                       quote(text(op, "name"))));
+  return source;
+}
+
 std::span<const PlanNode> PlanReader::buffers(const PlanNode &op, const char *name, size_t least) const {
   std::span<const PlanNode> all = list(op, name);
   if (all.size() < least)
@@ -320,12 +333,26 @@ int32_t PlanReader::channelSemaphore(ChannelType type, int32_t sender, int32_t r
   return found->second;
 }
 
-/// The proxy's thread for a port channel. It does what it is told in order.
-int32_t PlanReader::proxy(const PlanChannel &channel, int32_t id) {
-  auto [found, isNew] = proxies.try_emplace({rank, id}, int32_t(schedule.threads.size()));
+/// The proxy's thread for a port channel. It does what one block tells it in order.
+int32_t PlanReader::proxy(const PlanNode &op, const PlanChannel &channel, const PlanNode &id) {
+  int32_t ofRank = tables.channels[1][size_t(id.number)];
+  auto [found, isNew] = proxies.try_emplace({rank, ofRank}, int32_t(schedule.threads.size()));
   if (isNew)
-    schedule.threads.push_back({rank, fmt::format("the proxy's port channel {} to rank {}", id, channel.peer), 0, {}});
+    schedule.threads.push_back(
+        {rank, fmt::format("the proxy's port channel {} to rank {}", ofRank, channel.peer), 0, {}, true});
+  if (int32_t owner = blockOfProxy.try_emplace(found->second, block).first->second; owner != block)
+    refuse(op, fmt::format("block {} uses port channel {}, too: whose operations come first depends on timing", owner,
+                           ofRank));
   return found->second;
+}
+
+/// What the proxy does once the control thread has come to it.
+Action &PlanReader::tell(const PlanNode &op, int32_t proxy) {
+  int32_t told = newEvent();
+  control(op).raises = {told};
+  Action &done = add(proxy, op);
+  done.waits = {told};
+  return done;
 }
 
 /// __syncthreads, and of a barrier also a meeting of blocks.
@@ -366,15 +393,11 @@ void PlanReader::signalOrWait(const PlanNode &op, bool isSignal, bool isRelaxed)
     int32_t sender = isSignal ? rank : channel.peer, receiver = isSignal ? channel.peer : rank;
     int32_t semaphore = channelSemaphore(*type, sender, receiver, channel.ordinal);
     if (isSignal && *type == ChannelType::Port) {
-      int32_t told = newEvent();
-      control(op).raises = {told};
-      Action &done = add(proxy(channel, tables.channels[1][size_t(id.number)]), op);
-      done.waits = {told};
-      done.signals = {semaphore};
+      tell(op, proxy(op, channel, id)).signals = {semaphore};
       continue;
     }
     Action &action = control(op);
-    action.isRelaxed = isRelaxed;
+    action.isRelaxed = isRelaxed && *type == ChannelType::Memory; // port channels have no other signals
     (isSignal ? action.signals : action.acquires) = {semaphore};
   }
 }
@@ -390,29 +413,36 @@ void PlanReader::useSemaphores(const PlanNode &op, bool isRelease) {
 }
 
 void PlanReader::putByPort(const PlanNode &op, bool isPackets, bool signals, bool flushes) {
-  std::span<const PlanNode> to = buffers(op, "dst_buff", 1), from = buffers(op, "src_buff", to.size()),
-                            ids = list(op, "channel_ids");
+  bool sharesSource = text(op, "name") == "rppkt";
+  std::span<const PlanNode> to = buffers(op, "dst_buff", 1),
+                            from = buffers(op, "src_buff", sharesSource ? 1 : to.size()), ids = list(op, "channel_ids");
   if (ids.size() < to.size())
     refuse(op, fmt::format("{} has fewer channels than destinations", quote(text(op, "name"))));
   for (size_t each = 0; each < to.size(); ++each) {
-    PlanRun source = run(op, from[each], isPackets), destination = run(op, to[each], isPackets);
+    PlanRun source = run(op, from[sharesSource ? 0 : each], false), destination = run(op, to[each], isPackets);
     checkCount(op, source.count, destination.count);
     const PlanChannel &channel = channelOf(op, ids[each], ChannelType::Port);
-    int32_t told = newEvent(), done = newEvent();
-    control(op).raises = {told};
-    int32_t thread = proxy(channel, tables.channels[1][size_t(ids[each].number)]);
-    Action &move = add(thread, op);
-    move.waits = {told};
+    int32_t thread = proxy(op, channel, ids[each]);
+    Action &move = tell(op, thread);
     move.count = source.count;
     move.sources = {source.place};
     move.destinations = {destination.place};
-    move.raises = {done};
-    lastOfProxy[thread] = done;
+    move.copiesPackets = isPackets;
     if (signals)
       add(thread, op).signals = {channelSemaphore(ChannelType::Port, rank, channel.peer, channel.ordinal)};
     if (flushes)
-      control(op).waits = {done};
+      control(op).flushes = {{thread, int32_t(schedule.threads[size_t(thread)].actions.size())}};
   }
+}
+
+/// All threads wait for their packets, and meet; then the proxy copies the packets as they are.
+void PlanReader::readPutByPort(const PlanNode &op) {
+  PlanRun source = packetSource(op, buffers(op, "src_buff", 1)[0]);
+  Action &action = data(op);
+  action.count = source.count;
+  action.sources = {source.place};
+  synchronise(op, false);
+  putByPort(op, true, false, false);
 }
 
 /// The executor flushes as many channels as the operation has destinations, which is none in the plans of its language.
@@ -424,9 +454,8 @@ void PlanReader::flush(const PlanNode &op) {
         fmt::format("line {}: a flush without 'dst_buff' waits for nothing in MSCCL++ 0.9", op.line));
   for (const PlanNode &id : ids.first(std::min(numFlushed, ids.size()))) {
     const PlanChannel &channel = channelOf(op, id, ChannelType::Port);
-    auto last = lastOfProxy.find(proxy(channel, tables.channels[1][size_t(id.number)]));
-    if (last != lastOfProxy.end())
-      control(op).waits = {last->second};
+    int32_t thread = proxy(op, channel, id);
+    control(op).flushes = {{thread, int32_t(schedule.threads[size_t(thread)].actions.size())}};
   }
 }
 
@@ -435,7 +464,10 @@ void PlanReader::put(const PlanNode &op, bool isPackets, bool readsPackets) {
   if (!readsPackets && from.size() < to.size())
     refuse(op, fmt::format("{} has fewer sources than destinations", quote(text(op, "name"))));
   for (size_t each = 0; each < to.size(); ++each) {
-    PlanRun source = run(op, from[readsPackets ? 0 : each], readsPackets), destination = run(op, to[each], isPackets);
+    PlanRun source = readsPackets ? packetSource(op, from[0]) : run(op, from[each], false),
+            destination = run(op, to[each], isPackets);
+    if (!readsPackets)
+      source.place.memory = run(op, from[0], false).place.memory; // as the executor does
     checkCount(op, source.count, destination.count);
     Action &action = data(op);
     action.count = source.count;
@@ -462,7 +494,8 @@ void PlanReader::get(const PlanNode &op) {
 }
 
 void PlanReader::copy(const PlanNode &op, bool readsPackets, bool writesPackets) {
-  PlanRun source = run(op, buffers(op, "src_buff", 1)[0], readsPackets);
+  const PlanNode &from = buffers(op, "src_buff", 1)[0];
+  PlanRun source = readsPackets ? packetSource(op, from) : run(op, from, false);
   PlanRun destination = run(op, buffers(op, "dst_buff", 1)[0], writesPackets);
   checkCount(op, source.count, destination.count);
   Action &action = data(op);
@@ -481,7 +514,7 @@ void PlanReader::reduce(const PlanNode &op, bool isPackets, bool isRemote, size_
   Action action;
   action.line = op.line;
   for (size_t each = 0; each < from.size(); ++each) {
-    PlanRun source = run(op, from[each], isPackets && each > 0);
+    PlanRun source = isPackets && each > 0 ? packetSource(op, from[each]) : run(op, from[each], false);
     if (each == 0)
       action.count = source.count;
     checkCount(op, action.count, source.count);
@@ -514,9 +547,7 @@ void PlanReader::readOperation(const PlanNode &op) {
     return putByPort(op, false, true, name == "pwsf");
   }
   if (name == "rppkt") {
-    if (isPort)
-      refuse(op, "'rppkt' on a port channel is not imported");
-    return put(op, true, true);
+    return isPort ? readPutByPort(op) : put(op, true, true);
   }
   if (name == "get")
     return get(op);

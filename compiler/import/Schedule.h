@@ -24,28 +24,37 @@ struct ChunkPlace {
   auto operator<=>(const ChunkPlace &) const = default;
 };
 
+/// That a proxy's thread has done so many of its actions of this call.
+struct ProxyProgress {
+  int32_t thread = 0, numActions = 0;
+};
+
 /// What a thread does at once. First it waits for `waits`, acquires, and takes a message and the packets among the
 /// sources. It combines all these values, writes them to every destination and sends them. Last it signals and raises.
 struct Action {
   int32_t line = 0;  // of the file
   int32_t count = 0; // chunks of the message, and of every place
   std::vector<ChunkPlace> sources, destinations;
-  int32_t receives = -1, sends = -1; // connections
-  std::vector<int32_t> waits;        // events
-  std::vector<int32_t> raises;       // events
-  std::vector<int32_t> acquires;     // semaphores: each takes one signal
-  std::vector<int32_t> signals;      // semaphores: each adds one
-  bool isRelaxed = false;            // signals and acquires order only what was over before the call
-  bool mayStillRead = false;         // when it raises: the sources are read at the latest when the thread goes on
+  int32_t receives = -1, sends = -1;  // connections
+  std::vector<int32_t> waits;         // events
+  std::vector<int32_t> raises;        // events
+  std::vector<int32_t> acquires;      // semaphores: each takes one signal
+  std::vector<int32_t> signals;       // semaphores: each adds one
+  std::vector<ProxyProgress> flushes; // waited for, too
+  bool copiesPackets = false;         // the packets that lie in the sources, of whatever call, without waiting for them
+  bool isRelaxed = false;             // signals and acquires order only what was over before the call
+  bool mayStillRead = false;          // when it raises: the sources are read at the latest when the thread goes on
   bool isMove() const { return count > 0; }
 };
 
 /// Actions of one thread follow each other. Threads of a rank begin a call when all of them have ended the one before.
+/// A proxy's thread is none of them: a call can end before it has done what it was told.
 struct Thread {
   int32_t rank = 0;
   std::string name; // "thread block 3"
   int32_t line = 0;
   std::vector<Action> actions;
+  bool isProxy = false;
 };
 
 /// Messages from one rank to another, in order. One thread sends, one receives.
