@@ -238,12 +238,16 @@ void BlockRun::take(int32_t thread, const Action &action) {
       if (!place.isPackets)
         continue;
       known = known ? known : std::make_shared<const Clock>(after);
-      BlockCell &packets = cell(place, call);
-      packets.packetCall = call;
+      int32_t written = call;
       if (ChunkPlace source = action.copiesPackets ? action.sources[0] : place; action.copiesPackets) {
         source.chunk += chunk;
-        packets.packetCall = cell(source, call).packetCall;
+        written = cell(source, call).packetCall;
       }
+      // Who reads packets that were written twice may have read the first ones.
+      BlockCell &packets = cell(place, call);
+      if (packets.packetCall == written && written == call)
+        continue;
+      packets.packetCall = written;
       packets.packetClock = known;
     }
   if (!known && (action.sends >= 0 || !action.signals.empty() || (!action.raises.empty() && !action.mayStillRead)))

@@ -293,6 +293,12 @@ class Commands(unittest.TestCase):
             return [] if op["name"] == "cpkt" else [op]
         self.refuses(self.changed("late.json", plan_samples.portPackets(), late), "V4 no deadlock", "waits at line", "for packets")
 
+    def test_who_reads_packets_that_are_written_twice_may_have_read_the_first_ones(self):
+        for kind in ("memory", "port"):
+            def twice(op, block):
+                return [op, op] if op["name"] == "rppkt" else [op]
+            self.refuses(self.changed("twice.json", plan_samples.packetRing(kind), twice), "V2 no data race", "of the scratch memory")
+
     def test_what_a_plan_leaves_to_timing_is_refused(self):
         def twice(op, block):
             return [op] if block["id"] == 0 or op["name"] == "barrier" else [op, {"name": "signal", "channel_type": "port", "channel_ids": [0]}]

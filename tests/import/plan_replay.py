@@ -288,6 +288,11 @@ class Replay:
         for everything, start in known:
             self.learn(thread, start if isRelaxed else everything)
 
+    def arrive(self, thread, name, written, call):
+        """Packets of this call that are written again: a reader may have read the first ones, and knows no more."""
+        if (self.packets.get(name, (-1,))[0], written) != (call, call):
+            self.packets[name] = (written, dict(thread.known) | {thread: thread.time + 1})
+
     def obey(self, proxy):
         """A proxy's next order. It copies packets as they are, and waits for none."""
         order, call, known, start = proxy.orders.popleft()
@@ -302,7 +307,7 @@ class Replay:
                 self.access(proxy, self.name(target, chunk, call), value, True)
                 if target[3]:
                     before = self.packets.get(self.name(source, chunk, call), (-1,))[0]
-                    self.packets[self.name(target, chunk, call)] = (before, dict(proxy.known) | {proxy: proxy.time + 1})
+                    self.arrive(proxy, self.name(target, chunk, call), before, call)
         proxy.time += 1
         proxy.known[proxy] = proxy.time
 
@@ -321,7 +326,7 @@ class Replay:
             for target in targets:
                 self.access(thread, self.name(target, chunk, call), value, True)
                 if target[3]:
-                    self.packets[self.name(target, chunk, call)] = (call, dict(thread.known) | {thread: thread.time + 1})
+                    self.arrive(thread, self.name(target, chunk, call), call, call)
         return True
 
 
