@@ -39,7 +39,7 @@ static foreign::ImportedMachine importFrom(const std::string &path) {
   return std::get<foreign::ImportedMachine>(std::move(made));
 }
 
-void importMachineFile(const std::string &path, const std::string &output) {
+void importMachineFile(const std::string &path, const std::string &output, std::FILE *report) {
   bool toStandardOutput = output.empty() || output == "-";
   if (!toStandardOutput)
     checkRegular(output, "-o");
@@ -49,7 +49,8 @@ void importMachineFile(const std::string &path, const std::string &output) {
     fmt::print("{}", machine.json);
   else
     writeWhole(output, machine.json, "-o");
-  std::FILE *report = toStandardOutput ? stderr : stdout;
+  if (!report)
+    report = toStandardOutput ? stderr : stdout;
   for (const auto &[what, lines] : {std::pair("took", &machine.taken), std::pair("assumed", &machine.assumed),
                                     std::pair("cannot know", &machine.unknown)})
     for (const std::string &line : *lines)

@@ -1,12 +1,13 @@
-// kolo machine --import: a machine file from a topology of NCCL, RCCL or hwloc.
+// A machine file from a topology of NCCL, RCCL or hwloc, for `kolo machine --import` and `kolo probe`.
 #pragma once
 
+#include <cstdio>
 #include <string>
 
 namespace kolo::tools {
 
-/// Writes the machine file, to standard output if `output` is empty or "-", and says what was taken, assumed and not
-/// known. Throws ToolError.
-void importMachineFile(const std::string &path, const std::string &output);
+/// Writes the machine file, to standard output if `output` is empty or "-", and says in `report` what was taken,
+/// assumed and not known; if it is null, on the standard stream that the machine does not go to. Throws ToolError.
+void importMachineFile(const std::string &path, const std::string &output, std::FILE *report = nullptr);
 
 } // namespace kolo::tools

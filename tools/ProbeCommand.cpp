@@ -1,10 +1,13 @@
 // kolo probe: measures this machine, for --machine host.
 #include "tools/CommandLine.h"
 #include "tools/Commands.h"
+#include "tools/ImportMachine.h"
 #include "tools/MachineJson.h"
 #include "tools/Options.h"
 
 #include "compiler/cost/machine/Machine.h"
+#include "compiler/import/HostTopology.h"
+#include "tools/run/Libraries.h"
 #include "tools/tune/Probe.h"
 
 #include <fmt/format.h>
@@ -49,7 +52,65 @@ void print(const HostFigures &figures) {
     fmt::print("disturbed: other programs used the cores meanwhile; measure again when nothing else runs\n");
 }
 
-void probeCommand(const std::string &output, bool asJson, const ProbeOptions &options) {
+struct ProbeCommand : ProbeOptions {
+  std::string output, sysfs = "/sys";
+  bool asJson = false, devicesOnly = false;
+};
+
+/// Nothing where there is no nvidia-smi, and where its driver does not answer.
+foreign::NvidiaSmi askNvidiaSmi() {
+  std::optional<std::string> program = findExecutable("nvidia-smi");
+  if (!program)
+    return {};
+  auto ask = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"timeout", "20", *program});
+    return outputOf(words).value_or("");
+  };
+  return {ask({"--query-gpu=index,pci.bus_id,compute_cap", "--format=csv,noheader"}), ask({"topo", "-m"})};
+}
+
+/// Beside the machine of cores: what accelerators there are, as a topology and as a machine file. The path of the
+/// latter; empty: there are none. Throws ToolError where the reader refuses them.
+std::string writeDevices(const std::string &hostPath, const ProbeCommand &command) {
+  std::string topology = foreign::hostTopology(command.sysfs, askNvidiaSmi());
+  if (topology.empty())
+    return "";
+  std::filesystem::path path = hostPath;
+  std::string stem = (path.parent_path() / path.stem()).string();
+  std::string topologyPath = stem + "-topology.xml", devicesPath = stem + "-devices.json";
+  std::FILE *report = command.asJson ? stderr : stdout;
+  writeWhole(topologyPath, topology, "--output");
+  fmt::print(report, "devices: {}, as NCCL has it\n", topologyPath);
+  importMachineFile(topologyPath, devicesPath, report);
+  fmt::print(report, "devices: written to {}\n", devicesPath);
+  return devicesPath;
+}
+
+void probeDevices(const ProbeCommand &options) {
+  if (options.asJson || options.output == "-")
+    throw ToolError(ExitCode::Usage, "--devices: writes two files, and takes neither --json nor --output -");
+  std::string path = options.output.empty() ? userPath() : options.output;
+  checkWritable(path, "--output");
+  if (writeDevices(path, options).empty())
+    throw ToolError(ExitCode::Usage,
+                    "--devices: there are no accelerators, neither in " + options.sysfs + " nor by nvidia-smi");
+}
+
+/// What the reader refuses is said. The machine of cores is written already.
+std::string tryToWriteDevices(const std::string &hostPath, const ProbeCommand &command) {
+  try {
+    return writeDevices(hostPath, command);
+  } catch (const ToolError &error) {
+    fmt::print(stderr, "devices are left out: {}\n", error.what());
+    return "";
+  }
+}
+
+void probeCommand(const ProbeCommand &options) {
+  if (options.devicesOnly)
+    return probeDevices(options);
+  const std::string &output = options.output;
+  const bool asJson = options.asJson;
   std::string path = output.empty() ? userPath() : output;
   checkWritable(path, "--output");
   if (path == "-" && asJson)
@@ -66,10 +127,13 @@ void probeCommand(const std::string &output, bool asJson, const ProbeOptions &op
     return;
   }
   writeWhole(path, text, "--output");
+  std::string devices = tryToWriteDevices(path, options);
   if (asJson) {
     nlohmann::ordered_json json = machineJson(std::get<cost::Machine>(machine));
     json["wasDisturbed"] = figures.wereDisturbed();
     json["output"] = path;
+    if (!devices.empty())
+      json["devices"] = devices;
     fmt::print("{}\n", json.dump(2));
     return;
   }
@@ -82,11 +146,10 @@ void probeCommand(const std::string &output, bool asJson, const ProbeOptions &op
 void addProbeCommand(CLI::App &app) {
   CLI::App *command =
       addCommand(app, "probe", "measures this machine, for --machine host; nothing else should run meanwhile");
-  auto output = std::make_shared<std::string>();
-  command->add_option("-o,--output", *output,
+  auto options = std::make_shared<ProbeCommand>();
+  command->add_option("-o,--output", options->output,
                       "the machine file to write; -: standard output; without it, kolo/host.json in\n"
                       "$XDG_DATA_HOME or ~/.local/share, which --machine host reads");
-  auto options = std::make_shared<ProbeOptions>();
   command->add_option("--seconds", options->seconds, "spent in calls that are measured; more gives steadier figures")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
@@ -98,10 +161,18 @@ void addProbeCommand(CLI::App &app) {
   command->footer("It takes less than 20 seconds on 2 cores. More cores take longer; --cores bounds their number.\n"
                   "A signal is timed between every two cores. Pairs whose signals take about as long are of one link "
                   "class, whose\nbandwidth is that of its fastest pair. All cores together give the memory's "
-                  "bandwidth.");
-  auto asJson = std::make_shared<bool>(false);
-  command->add_flag("--json", *asJson, "the machine as kolo machine --json prints it, in place of text");
-  command->callback([output, asJson, options] { probeCommand(*output, *asJson, *options); });
+                  "bandwidth.\n"
+                  "Accelerators are not measured. Where there are some, two more files are written: their topology, "
+                  "host-topology.xml,\nand what kolo machine --import makes of it, host-devices.json. Slots, NUMA "
+                  "nodes, NICs and AMD's links are from sysfs,\nNVLinks from nvidia-smi topo -m.");
+  command
+      ->add_option("--sysfs", options->sysfs,
+                   "where slots, NICs and links of accelerators are read: /sys, or a copy of another machine's")
+      ->check(CLI::ExistingDirectory)
+      ->capture_default_str();
+  command->add_flag("--devices", options->devicesOnly, "measures nothing, and writes the files of accelerators alone");
+  command->add_flag("--json", options->asJson, "the machine as kolo machine --json prints it, in place of text");
+  command->callback([options] { probeCommand(*options); });
 }
 
 } // namespace kolo::tools
