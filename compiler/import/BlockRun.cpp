@@ -20,6 +20,15 @@ const char *title(Property property) {
   return names[size_t(property)];
 }
 
+void join(BlockClock &clock, const BlockClock &other) {
+  std::ranges::transform(clock, other, clock.begin(), [](uint32_t a, uint32_t b) { return std::max(a, b); });
+}
+
+void join(BlockClock &clock, const SharedClock &other) {
+  if (other)
+    join(clock, *other);
+}
+
 double BlockRun::bytesNeeded(const ForeignSchedule &schedule) {
   double numClocks = double(schedule.threads.size()) + schedule.numRanks;
   double numKept = numClocks;
@@ -31,7 +40,8 @@ double BlockRun::bytesNeeded(const ForeignSchedule &schedule) {
 
 BlockRun::BlockRun(const ForeignSchedule &schedule, bool isInPlace)
     : schedule(schedule), isInPlace(isInPlace), calls(schedule.hasTwoPacketBuffers ? 3 : 2),
-      queues(schedule.connections.size()), events(size_t(schedule.numEvents) * size_t(calls)),
+      queues(schedule.connections.size()),
+      events{std::vector<SharedClock>(size_t(schedule.numEvents) * size_t(calls)), size_t(calls)},
       counters(schedule.semaphores.size()) {
   size_t numClocks = schedule.threads.size() + size_t(schedule.numRanks);
   progress.assign(numClocks, {0, Clock(numClocks), 0});
@@ -127,18 +137,13 @@ bool BlockRun::hasPackets(const ChunkPlace &place, int32_t count, int32_t call) 
   return true;
 }
 
-bool BlockRun::hasDone(const ProxyProgress &wanted, int32_t call) const {
-  const BlockProgress &proxy = progress[size_t(wanted.thread)];
-  return proxy.call > call || (proxy.call == call && proxy.next >= size_t(wanted.numActions));
-}
-
 bool BlockRun::isReady(int32_t thread, const Action &action) const {
   int32_t call = progress[size_t(thread)].call;
   for (int32_t event : action.waits)
-    if (!isRaised(event, call))
+    if (!events.at(event, call))
       return false;
   for (const ProxyProgress &wanted : action.flushes)
-    if (!hasDone(wanted, call))
+    if (!progress[size_t(wanted.thread)].hasDone(wanted.numActions, call))
       return false;
   for (int32_t semaphore : action.acquires)
     if (size_t(counters[size_t(semaphore)].numTaken) >= counters[size_t(semaphore)].signals.size())
@@ -147,10 +152,6 @@ bool BlockRun::isReady(int32_t thread, const Action &action) const {
     if (place.isPackets && !hasPackets(place, action.count, call))
       return false;
   return action.receives < 0 || !queues[size_t(action.receives)].empty();
-}
-
-void BlockRun::join(Clock &clock, const Clock &other) {
-  std::ranges::transform(clock, other, clock.begin(), [](uint32_t a, uint32_t b) { return std::max(a, b); });
 }
 
 /// Who takes a signal knows which one only if one thread signals, or if these were all signals of the call.
@@ -211,7 +212,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
   int32_t call = progress[size_t(thread)].call;
   Clock &clock = clockOf(thread);
   for (int32_t event : action.waits)
-    join(clock, eventOf(event, call));
+    join(clock, events.at(event, call));
   for (const ProxyProgress &done : action.flushes)
     join(clock, clockOf(done.thread));
   for (int32_t semaphore : action.acquires)
@@ -259,7 +260,7 @@ void BlockRun::take(int32_t thread, const Action &action) {
     counters[size_t(semaphore)].signals.push_back({action.isRelaxed ? start : known, start});
   }
   for (int32_t event : action.raises)
-    eventOf(event, call) = action.mayStillRead ? std::make_shared<const Clock>(clock) : known;
+    events.at(event, call) = action.mayStillRead ? std::make_shared<const Clock>(clock) : known;
   clock[size_t(thread)] = now.time;
 }
 
@@ -315,7 +316,7 @@ std::string BlockRun::describeBlocked(int32_t thread, const Action &action) cons
   std::string where = fmt::format("{} of rank {} waits at line {} ", text.name, text.rank, action.line);
   int32_t call = progress[size_t(thread)].call;
   for (int32_t event : action.waits)
-    if (!isRaised(event, call))
+    if (!events.at(event, call))
       return where + "for another one";
   for (int32_t semaphore : action.acquires)
     if (size_t(counters[size_t(semaphore)].numTaken) >= counters[size_t(semaphore)].signals.size())

@@ -27,6 +27,26 @@ struct Taken {
   int32_t thread, action;
 };
 
+/// Steps that are over, by thread; then those of the ranks' applications.
+using BlockClock = std::vector<uint32_t>;
+using SharedClock = std::shared_ptr<const BlockClock>;
+void join(BlockClock &clock, const BlockClock &other);
+/// Nothing, if there is none.
+void join(BlockClock &clock, const SharedClock &other);
+
+struct BlockAccess {
+  int32_t thread = -1, action = -1, call = 0;
+  uint32_t time = 0;
+};
+
+/// What is known once an event was raised, by event and call.
+struct BlockEvents {
+  std::vector<SharedClock> clocks;
+  size_t calls;
+  SharedClock &at(int32_t event, int32_t call) { return clocks[size_t(event) * calls + size_t(call)]; }
+  const SharedClock &at(int32_t event, int32_t call) const { return clocks[size_t(event) * calls + size_t(call)]; }
+};
+
 class BlockRun {
 public:
   /// Bytes that the clocks of a run may take.
@@ -44,12 +64,7 @@ public:
   const std::vector<Taken> &order() const { return takenOrder; }
 
 private:
-  using Clock = std::vector<uint32_t>; // steps that are over, by thread; then those of the ranks' applications
-  using SharedClock = std::shared_ptr<const Clock>;
-  struct BlockAccess {
-    int32_t thread = -1, action = -1, call = 0;
-    uint32_t time = 0;
-  };
+  using Clock = BlockClock;
   struct BlockCell {
     Content value;
     BlockAccess write;
@@ -66,6 +81,9 @@ private:
     size_t next = 0;
     Clock clock;
     int32_t call = 0;
+    bool hasDone(int32_t numActions, int32_t ofCall) const {
+      return call > ofCall || (call == ofCall && next >= size_t(numActions));
+    }
   };
   struct Told {
     SharedClock all, start; // what the signaller knew, and what it knew when its call began
@@ -86,16 +104,6 @@ private:
   bool isReady(int32_t thread, const Action &action) const;
   bool hasPackets(const ChunkPlace &place, int32_t count, int32_t call) const;
   void take(int32_t thread, const Action &action);
-  static void join(Clock &clock, const Clock &other);
-  static void join(Clock &clock, const SharedClock &other) {
-    if (other)
-      join(clock, *other);
-  }
-  bool hasDone(const ProxyProgress &wanted, int32_t call) const;
-  SharedClock &eventOf(int32_t event, int32_t call) { return events[size_t(event) * size_t(calls) + size_t(call)]; }
-  bool isRaised(int32_t event, int32_t call) const {
-    return bool(events[size_t(event) * size_t(calls) + size_t(call)]);
-  }
   void joinSemaphore(Clock &clock, int32_t semaphore, int32_t call, bool isRelaxed);
   std::vector<Content> readSources(int32_t thread, const Action &action, const BlockMessage *message);
   void reportLength(int32_t thread, const Action &action, const BlockMessage &message);
@@ -103,9 +111,6 @@ private:
   void endCall(int32_t rank);
   void checkOutput(int32_t rank, int32_t chunk, int32_t call);
   Contributions expected(int32_t rank, int32_t chunk, int32_t call) const;
-  std::string describeInput(const BlockContribution &part, int32_t call) const;
-  std::string describeWrong(const ChunkPlace &place, const Content &value, const Contributions &wanted,
-                            int32_t call) const;
   void findBlocked();
   std::string describeBlocked(int32_t thread, const Action &action) const;
 
@@ -117,9 +122,6 @@ private:
   void reportConflict(const ChunkPlace &place, const BlockAccess &earlier, const BlockAccess &now, bool isEarlierWrite,
                       bool isWrite);
   void report(Finding finding);
-  FindingStep stepOf(const BlockAccess &access, bool isWrite, const ChunkPlace &place) const;
-  int32_t lineOf(const BlockAccess &access) const;
-  std::string describe(const BlockAccess &access, bool isWrite) const;
   int32_t application(int32_t rank) const { return int32_t(schedule.threads.size()) + rank; }
   Clock &clockOf(int32_t thread) { return progress[size_t(thread)].clock; }
 
@@ -131,8 +133,8 @@ private:
   std::vector<std::vector<int32_t>> threadsOf;  // by rank
   std::vector<std::vector<BlockCell>> cells;    // by rank
   std::vector<std::deque<BlockMessage>> queues; // by connection
-  std::vector<SharedClock> events;              // by event and call
-  std::vector<BlockCounter> counters;           // by semaphore
+  BlockEvents events;
+  std::vector<BlockCounter> counters; // by semaphore
   std::vector<Taken> takenOrder;
   std::vector<Finding> allFindings;
 };

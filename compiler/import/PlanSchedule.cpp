@@ -38,6 +38,43 @@ struct BlockTables {
   std::array<std::vector<RemoteBuffer>, 2> buffers; // by type
 };
 
+[[noreturn]] void refuse(const PlanNode &node, const std::string &message) { throw Refusal{node.line, message}; }
+
+const PlanNode &member(const PlanNode &node, const char *name, PlanNode::Kind kind) {
+  const PlanNode *found = node.find(name);
+  if (!found || found->kind != kind)
+    refuse(node, fmt::format("'{}' {}", name, found ? "has another type than in a plan" : "is missing"));
+  return *found;
+}
+
+const std::string &text(const PlanNode &node, const char *name) {
+  return member(node, name, PlanNode::Kind::Text).text;
+}
+
+bool truth(const PlanNode &node, const char *name) { return member(node, name, PlanNode::Kind::Truth).number != 0; }
+
+std::span<const PlanNode> list(const PlanNode &node, const char *name) {
+  return node.find(name) ? member(node, name, PlanNode::Kind::Array).elements : std::span<const PlanNode>();
+}
+
+Memory memory(const PlanNode &node, const char *name) {
+  const std::string &letter = text(node, name);
+  size_t found = letter.size() == 1 ? std::string_view("ios").find(letter) : std::string_view::npos;
+  if (found == std::string_view::npos)
+    refuse(node, fmt::format("'{}' is {}: it must be i, o or s", name, quote(letter)));
+  return Memory(found);
+}
+
+/// Nothing: a switch channel, which only operations use that are refused.
+std::optional<ChannelType> channelType(const PlanNode &node, const char *name) {
+  const std::string &word = text(node, name);
+  if (word == "switch")
+    return std::nullopt;
+  if (word != "memory" && word != "port")
+    refuse(node, fmt::format("'{}' is {}: it must be memory, port or switch", name, quote(word)));
+  return word == "memory" ? ChannelType::Memory : ChannelType::Port;
+}
+
 class PlanReader {
 public:
   PlanReader(const PlanNode &root, const std::string &path) : root(root) { schedule.path = path; }
@@ -45,17 +82,8 @@ public:
 
 private:
   // JSON.
-  [[noreturn]] static void refuse(const PlanNode &node, const std::string &message) {
-    throw Refusal{node.line, message};
-  }
-  static const PlanNode &member(const PlanNode &node, const char *name, PlanNode::Kind kind);
   static int32_t number(const PlanNode &node, const char *name, int64_t least, int64_t most);
   static int32_t number(const PlanNode &value, const std::string &what, int64_t most);
-  static const std::string &text(const PlanNode &node, const char *name);
-  static bool truth(const PlanNode &node, const char *name);
-  static std::span<const PlanNode> list(const PlanNode &node, const char *name);
-  static Memory memory(const PlanNode &node, const char *name);
-  static std::optional<ChannelType> channelType(const PlanNode &node, const char *name);
 
   // The plan.
   void readHead();
@@ -125,13 +153,6 @@ constexpr int64_t mostChunksInAll = int64_t(1) << 26;
 
 } // namespace
 
-const PlanNode &PlanReader::member(const PlanNode &node, const char *name, PlanNode::Kind kind) {
-  const PlanNode *found = node.find(name);
-  if (!found || found->kind != kind)
-    refuse(node, fmt::format("'{}' {}", name, found ? "has another type than in a plan" : "is missing"));
-  return *found;
-}
-
 int32_t PlanReader::number(const PlanNode &value, const std::string &what, int64_t most) {
   if (value.kind != PlanNode::Kind::Number || value.number < 0 || value.number > most)
     refuse(value, fmt::format("{} must be a number from 0 to {}", what, most));
@@ -143,36 +164,6 @@ int32_t PlanReader::number(const PlanNode &node, const char *name, int64_t least
   if (value.number < least || value.number > most)
     refuse(value, fmt::format("'{}' is {}: it must be from {} to {}", name, value.number, least, most));
   return int32_t(value.number);
-}
-
-const std::string &PlanReader::text(const PlanNode &node, const char *name) {
-  return member(node, name, PlanNode::Kind::Text).text;
-}
-
-bool PlanReader::truth(const PlanNode &node, const char *name) {
-  return member(node, name, PlanNode::Kind::Truth).number != 0;
-}
-
-std::span<const PlanNode> PlanReader::list(const PlanNode &node, const char *name) {
-  return node.find(name) ? member(node, name, PlanNode::Kind::Array).elements : std::span<const PlanNode>();
-}
-
-Memory PlanReader::memory(const PlanNode &node, const char *name) {
-  const std::string &letter = text(node, name);
-  size_t found = letter.size() == 1 ? std::string_view("ios").find(letter) : std::string_view::npos;
-  if (found == std::string_view::npos)
-    refuse(node, fmt::format("'{}' is {}: it must be i, o or s", name, quote(letter)));
-  return Memory(found);
-}
-
-/// Nothing: a switch channel, which only operations use that are refused.
-std::optional<ChannelType> PlanReader::channelType(const PlanNode &node, const char *name) {
-  const std::string &word = text(node, name);
-  if (word == "switch")
-    return std::nullopt;
-  if (word != "memory" && word != "port")
-    refuse(node, fmt::format("'{}' is {}: it must be memory, port or switch", name, quote(word)));
-  return word == "memory" ? ChannelType::Memory : ChannelType::Port;
 }
 
 void PlanReader::readHead() {
