@@ -85,7 +85,7 @@ static void defineMemory(ModuleOp module, StringRef primitive, StringRef name, i
 }
 
 void defineBlockMemory(ModuleOp module) {
-  defineMemory(module, listFunction, "kolo.lists", (destinationEntries + mostListEntries) * 8, 8);
+  defineMemory(module, listFunction, "kolo.lists", listBytes, 8);
   defineMemory(module, keptFunction, "kolo.numbers", numKept * 8, 8);
   if (module.lookupSymbol(roomFunction))
     defineMemory(module, roomFunction, "kolo.rooms", mostTeams * teamRoomBytes, 16);

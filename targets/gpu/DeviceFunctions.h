@@ -11,6 +11,8 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 
+#include <algorithm>
+
 namespace kolo::gpu {
 
 /// Memory of devices and hosts, as far as kernels get at it by address; read-only tables inside an image; memory of a
@@ -144,10 +146,12 @@ inline constexpr PacketFunctionNames ll128Functions = {"kolo.sendLines",
                                                        "kolo.receiveReduceAllLines",
                                                        "kolo.receiveAllLines.blocked",
                                                        "kolo.receiveReduceAllLines.blocked"};
-/// There are two such lists, of which one may be written while the other is read.
-inline constexpr int64_t mostPacketEntries = 42, packetEntryBytes = 24, packetListBytes = 1024;
+/// Of such lists two may be written while another one is read.
+inline constexpr int64_t mostPacketEntries = 42, packetEntryBytes = 24, packetListBytes = 1024, numPacketLists = 3;
 static_assert(mostPacketEntries * packetEntryBytes <= packetListBytes);
-static_assert(2 * packetListBytes <= (destinationEntries + mostListEntries) * 8);
+/// Of the block's lists, which are of addresses or of packets.
+inline constexpr int64_t listBytes =
+    std::max((destinationEntries + mostListEntries) * 8, numPacketLists *packetListBytes);
 /// What memory and messages have to be multiples of, so that packets of several peers are served at once.
 inline int64_t packetUnitBytes(const PacketFormat &format) { return format == ll128Packets ? 8 : 16; }
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {

@@ -1,5 +1,5 @@
 // The lowering of one channel program to a kernel. Private to the pass LowerPrograms: LowerMoves.cpp lowers the ops
-// that move data, LowerPrograms.cpp all the rest.
+// that move data, LowerPacketLoops.cpp loops of them over peers, LowerPrograms.cpp all the rest.
 #pragma once
 
 #include "targets/ChannelLowering.h"
@@ -9,8 +9,17 @@
 #include "llvm/ADT/SetVector.h"
 
 #include <array>
+#include <optional>
 
 namespace kolo::gpu {
+
+/// A loop over peers that only sends packets, or only receives them.
+struct PacketLoop {
+  mlir::scf::ForOp loop;
+  MoveInterface move;
+};
+/// Where a loop is one in which every iteration moves one range, and a combination goes to the same place each time.
+std::optional<PacketLoop> packetLoopOf(mlir::Operation &op);
 
 class KernelLowering : ChannelLowering {
 public:
@@ -39,10 +48,15 @@ private:
     mlir::Value elements, bytes;
   };
   /// Which accesses to this rank's memory, and to the lists of the block, threads may still have before them, since the
-  /// last barrier. Packets of many peers have two lists.
+  /// last barrier. Packets of many peers have several lists.
   struct Unsettled {
     bool reads = false, writes = false;
-    std::array<bool, 2> lists{};
+    std::array<bool, numPacketLists> lists{};
+    static Unsettled all() {
+      Unsettled everything{true, true, {}};
+      everything.lists.fill(true);
+      return everything;
+    }
   };
 
   mlir::LLVM::LLVMFuncOp createFunctionOf(llvm::StringRef name, mlir::Type result, mlir::TypeRange arguments,
@@ -51,12 +65,13 @@ private:
   void readShape();
   void readCall();
   void lowerOwn(mlir::Operation &op) override;
-  void meetPaths() override { unsettled = {true, true, {true, true}}; }
+  void meetPaths() override { unsettled = Unsettled::all(); }
   void lowerMove(MoveInterface move);
   void lowerReceive(MoveInterface move);
-  void outline(mlir::Operation *op, bool mayFail, llvm::function_ref<void()> build);
+  void outline(llvm::ArrayRef<mlir::Operation *> ops, bool mayFail, llvm::function_ref<void()> build);
   void readArguments(mlir::LLVM::LLVMFuncOp function, llvm::ArrayRef<mlir::Value> passed);
-  llvm::SmallVector<mlir::Operation *> arithmeticAbove(mlir::Operation *op, llvm::SetVector<mlir::Value> &passed);
+  llvm::SmallVector<mlir::Operation *> arithmeticAbove(llvm::ArrayRef<mlir::Operation *> ops,
+                                                       llvm::SetVector<mlir::Value> &passed);
   Side sideOf(mlir::Value buffer, mlir::Value rank) { return {bufferOf(buffer), beginOf(buffer, rank)}; }
   mlir::Value beginOf(mlir::Value buffer, mlir::Value rank);
   mlir::Value addressIn(const Side &side, mlir::Value number) {
@@ -81,10 +96,10 @@ private:
   void lowerWaits(mlir::scf::ForOp loop, WaitOp wait);
   mlir::scf::ForOp createLoopByThread(mlir::scf::ForOp loop, mlir::Value first, mlir::Value end,
                                       mlir::ValueRange state);
-  bool isPacketLoop(mlir::scf::ForOp loop, MoveInterface move) const;
-  void lowerPacketLoop(mlir::scf::ForOp loop, MoveInterface move);
-  mlir::Value writePacketEntries(mlir::scf::ForOp loop, MoveInterface move, mlir::Value first, mlir::Value end,
-                                 mlir::Value list);
+  void lowerPacketLoop(PacketLoop packets);
+  void lowerPacketLoops(PacketLoop received, PacketLoop sent);
+  mlir::Value writePacketEntries(PacketLoop packets, mlir::Value first, mlir::Value end, mlir::Value list);
+  void movePackets(MoveInterface move, mlir::Value list, mlir::Value number, mlir::Value isOdd);
   void settle(bool isNeeded);
 
   mlir::Value readField(size_t offset) {
@@ -96,7 +111,6 @@ private:
   mlir::Value pointerField(size_t offset) {
     return load(builder, loc, pointerType(builder), frame.invocation, int64_t(offset));
   }
-  mlir::Value primitive(llvm::StringRef name) { return toIndex(builder, loc, call(builder, loc, name)); }
 
   const int64_t listEntries;
   const llvm::ArrayRef<codec::Codec> codecs;

@@ -6,7 +6,6 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/Support/SaveAndRestore.h"
 
@@ -31,10 +30,10 @@ void KernelLowering::lowerMove(MoveInterface move) {
   if (kind == MoveKind::Receive)
     return lowerReceive(move);
   if (kind == MoveKind::Convert) {
-    settle(unsettled.lists[0] || unsettled.lists[1]);
+    settle(llvm::is_contained(unsettled.lists, true));
     return lowerConversion(move);
   }
-  outline(move, /*mayFail=*/false, [&] {
+  outline({move}, /*mayFail=*/false, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
@@ -54,7 +53,7 @@ void KernelLowering::lowerMove(MoveInterface move) {
 /// The function has the barriers that it needs, and the lists are free between its calls.
 void KernelLowering::lowerConversion(MoveInterface move) {
   const bool isAdding = isReducing(move);
-  outline(move, /*mayFail=*/false, [&] {
+  outline({move}, /*mayFail=*/false, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
     Value from = constantI64(builder, loc, numberOf(codecs, source.buffer.shape.codec));
@@ -89,7 +88,7 @@ void KernelLowering::lowerConversion(MoveInterface move) {
 /// All threads of the block have met when it returns.
 void KernelLowering::lowerReceive(MoveInterface move) {
   const bool isAdding = isReducing(move);
-  outline(move, /*mayFail=*/true, [&] {
+  outline({move}, /*mayFail=*/true, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
     const PacketFunctionNames &names = functionsOf(*source.buffer.shape.packets);
@@ -105,107 +104,6 @@ void KernelLowering::lowerReceive(MoveInterface move) {
     });
   });
   unsettled = {};
-}
-
-/// A loop over peers that only sends packets, or only receives them. Every iteration moves one range, and a
-/// combination goes to the same place each time.
-bool KernelLowering::isPacketLoop(scf::ForOp loop, MoveInterface move) const {
-  auto isOne = [](Value value) { return getConstantIntValue(value) == 1; };
-  bool isReceive = packetFormatOf(move.getSource().getDefiningOp<BufferOp>()).has_value();
-  bool isSend = packetFormatOf(move.getDestination().getDefiningOp<BufferOp>()).has_value();
-  bool isReduce = isReducing(move);
-  return codecs.empty() && isReceive != isSend && isOne(loop.getStep()) && llvm::all_of(move.getSourceSizes(), isOne) &&
-         llvm::all_of(move.getDestinationSizes(), isOne) &&
-         !(isReduce && dependsOn(move.getDestinationOffsets(), loop.getInductionVar()));
-}
-
-/// Thread by thread, from iteration `first` on. Gives, i32, whether one of this thread's entries is odd.
-Value KernelLowering::writePacketEntries(scf::ForOp loop, MoveInterface move, Value first, Value end, Value list) {
-  OpBuilder::InsertionGuard guard(builder);
-  Value nothing = constantI64(builder, loc, 0);
-  scf::ForOp made = createLoopByThread(loop, first, end, {nothing});
-  Side source = sideOf(move.getSource(), move.getSourceRank());
-  Side destination = sideOf(move.getDestination(), move.getDestinationRank());
-  const bool isReceive = source.buffer.shape.packets.has_value();
-  const PacketFormat format = *(isReceive ? source : destination).buffer.shape.packets;
-  Value odd = made.getRegionIterArg(0);
-  buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
-    Value from = addressIn(source, sourceBegin), to = addressIn(destination, destinationBegin);
-    Value size = isReducing(move) ? length : bytesOf(length);
-    Value number = createSub(builder, loc, made.getInductionVar(), first);
-    Value offset = createMul(builder, loc, number, constant(packetEntryBytes));
-    Value entry = advance(builder, loc, list, integer(offset));
-    Value words[] = {isReceive ? from : to, isReceive ? to : from, integer(size)};
-    for (auto [position, word] : llvm::enumerate(words))
-      LLVM::StoreOp::create(builder, loc, word,
-                            advance(builder, loc, entry, constantI64(builder, loc, int64_t(position) * 8)), 8);
-    Value bits = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), words[1]);
-    if (format == ll128Packets) {
-      Value bytes = integer(bytesOf(length));
-      Value isEmpty = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, bytes, nothing);
-      bits = arith::OrIOp::create(builder, loc, bits, bytes);
-      bits =
-          arith::OrIOp::create(builder, loc, bits, arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isEmpty));
-    }
-    odd = arith::OrIOp::create(builder, loc, odd, bits);
-  });
-  scf::YieldOp::create(builder, loc, odd);
-  builder.setInsertionPointAfter(made);
-  Value low =
-      arith::AndIOp::create(builder, loc, made.getResult(0), constantI64(builder, loc, packetUnitBytes(format) - 1));
-  Value isOdd = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne, low, nothing);
-  return arith::ExtUIOp::create(builder, loc, builder.getI32Type(), isOdd);
-}
-
-/// Receiving ends with a barrier; without peers, threads meet here.
-static void meetWithoutPeers(OpBuilder &builder, Location loc, Value lower, Value upper) {
-  OpBuilder::InsertionGuard guard(builder);
-  Value hasNone = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sle, upper, lower);
-  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, hasNone).thenBlock());
-  call(builder, loc, barrierFunction);
-}
-
-/// All peers at once, as far as a list has room, which nobody reads before. The barrier behind the writing also orders
-/// what threads did before.
-void KernelLowering::lowerPacketLoop(scf::ForOp loop, MoveInterface move) {
-  auto format = packetFormatOf(move.getSource().getDefiningOp<BufferOp>());
-  const bool isReceive = format.has_value(), isReduce = isReducing(move);
-  const PacketFunctionNames &names =
-      functionsOf(isReceive ? *format : *packetFormatOf(move.getDestination().getDefiningOp<BufferOp>()));
-  settle(unsettled.lists[0] && unsettled.lists[1]);
-  const int64_t listNumber = unsettled.lists[0];
-  outline(loop, /*mayFail=*/isReceive, [&] {
-    OpBuilder::InsertionGuard guard(builder);
-    Value most = constant(mostPacketEntries), upper = mapped(loop.getUpperBound());
-    Value list = advance(builder, loc, call(builder, loc, listFunction),
-                         constantI64(builder, loc, listNumber * packetListBytes));
-    auto groups = scf::ForOp::create(builder, loc, mapped(loop.getLowerBound()), upper, most);
-    builder.setInsertionPointToStart(groups.getBody());
-    Value first = groups.getInductionVar(), next = createAdd(builder, loc, first, most);
-    Value end = arith::MinSIOp::create(builder, loc, next, upper);
-    Value isOdd = call(builder, loc, anyFunction, {writePacketEntries(loop, move, first, end, list)});
-    isOdd = call(builder, loc, uniformFunction, {arith::ExtUIOp::create(builder, loc, builder.getI64Type(), isOdd)});
-    Value number = integer(createSub(builder, loc, end, first)), sequence = integer(kernel.sequence);
-    if (isReceive) {
-      SmallVector<Value> arguments{
-          frame.invocation, sequence, constantI64(builder, loc, statements.numberOf(move.getLoc())), list,
-          number,           isOdd};
-      if (isReduce)
-        llvm::append_values(arguments, kernel.type, kernel.reduction);
-      call(builder, loc, isReduce ? names.receiveReduceAll : names.receiveAll, arguments);
-      return;
-    }
-    call(builder, loc, names.sendAll, {list, number, isOdd, sequence});
-    Value isMore = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::slt, next, upper);
-    builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isMore).thenBlock());
-    call(builder, loc, barrierFunction); // then nobody reads the list any more
-  });
-  if (isReceive) {
-    meetWithoutPeers(builder, loc, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()));
-    unsettled = {};
-  } else {
-    unsettled.reads = unsettled.lists[size_t(listNumber)] = true;
-  }
 }
 
 void KernelLowering::buildRange(MoveInterface move, Value from, Value to, const Length &length) {
@@ -230,7 +128,7 @@ void KernelLowering::lowerDivide(DivideOp divide) {
                                           readField(offsetof(KoloDeviceInvocation, reduction)),
                                           constantI64(builder, loc, KOLO_AVERAGE));
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isAverage).thenBlock());
-  outline(divide, /*mayFail=*/false, [&] {
+  outline({divide}, /*mayFail=*/false, [&] {
     Value numRanks = groupSize();
     Side side = sideOf(divide.getBuffer(), Value());
     buildSliceRanges(divide, [&](OpBuilder &, Value begin, Value, Value length) {
@@ -258,20 +156,23 @@ void KernelLowering::lowerFuse(FuseOp fuse) {
     return std::pair(readField(offsetof(KoloDeviceInvocation, type)),
                      readField(offsetof(KoloDeviceInvocation, reduction)));
   };
-  settle(unsettled.lists[0] || unsettled.lists[1]);
-  outline(fuse, /*mayFail=*/false, [&] {
+  settle(llvm::is_contained(unsettled.lists, true));
+  outline({fuse}, /*mayFail=*/false, [&] {
     gpu::lowerFuse(fuse, {builder, loc, frame.mapping, frame.call.elementBytes, listEntries, readReduction, ranges,
                           address, arithmetic, codecNumber, drawKeyOfChunk, [&] { return groupSize(); }});
   });
   if (!fuse.isCoded())
-    unsettled = {true, true, {true, true}};
+    unsettled = Unsettled::all();
 }
 
-/// All buffers, and the arithmetic that they and an op depend on, in the order of the text. `passed` becomes the values
-/// that this arithmetic needs from the caller.
-SmallVector<Operation *> KernelLowering::arithmeticAbove(Operation *op, llvm::SetVector<Value> &passed) {
-  llvm::SetVector<Value> used(op->operand_begin(), op->operand_end());
-  getUsedValuesDefinedAbove(op->getRegions(), used);
+/// All buffers, and the arithmetic that they and the ops depend on, in the order of the text. `passed` becomes the
+/// values that this arithmetic needs from the caller.
+SmallVector<Operation *> KernelLowering::arithmeticAbove(ArrayRef<Operation *> ops, llvm::SetVector<Value> &passed) {
+  llvm::SetVector<Value> used;
+  for (Operation *op : ops) {
+    used.insert(op->operand_begin(), op->operand_end());
+    getUsedValuesDefinedAbove(op->getRegions(), used);
+  }
   llvm::DenseSet<Operation *> found;
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
     found.insert(buffer);
@@ -310,12 +211,12 @@ void KernelLowering::readArguments(LLVM::LLVMFuncOp function, ArrayRef<Value> pa
   }
 }
 
-/// Builds an op in a function of its own, and calls the function here: a program with many moves would otherwise keep
-/// more values alive than there are registers. For the same reason the function computes the op's operands again, as
+/// Builds ops in a function of their own, and calls the function here: a program with many moves would otherwise keep
+/// more values alive than there are registers. For the same reason the function computes the ops' operands again, as
 /// far as it can. A function that may fail gives a status, like a wait.
-void KernelLowering::outline(Operation *op, bool mayFail, function_ref<void()> build) {
+void KernelLowering::outline(ArrayRef<Operation *> ops, bool mayFail, function_ref<void()> build) {
   llvm::SetVector<Value> passed;
-  SmallVector<Operation *> arithmetic = arithmeticAbove(op, passed);
+  SmallVector<Operation *> arithmetic = arithmeticAbove(ops, passed);
   SmallVector<Value> operands{frame.invocation};
   for (Value value : passed)
     operands.push_back(integer(mapped(value)));

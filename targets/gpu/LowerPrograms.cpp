@@ -118,7 +118,8 @@ void KernelLowering::endCall() {
 
 /// Reads the invocation's ranks and lanes.
 void KernelLowering::readShape() {
-  kernel.lane = primitive(laneFunction), frame.call.numLanes = primitive(numLanesFunction);
+  kernel.lane = toIndex(builder, loc, call(builder, loc, laneFunction));
+  frame.call.numLanes = toIndex(builder, loc, call(builder, loc, numLanesFunction));
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim) {
     frame.dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
     // Divisions by it need not look at its sign then.
@@ -198,8 +199,8 @@ void KernelLowering::lowerRegions(Operation &op) {
     return lowerSignals(loop, signal);
   if (auto wait = dyn_cast_or_null<WaitOp>(exchange))
     return lowerWaits(loop, wait);
-  if (auto move = dyn_cast_or_null<MoveInterface>(exchange); move && isPacketLoop(loop, move))
-    return lowerPacketLoop(loop, move);
+  if (std::optional<PacketLoop> packets = packetLoopOf(op); packets && codecs.empty())
+    return lowerPacketLoop(*packets);
   ChannelLowering::lowerRegions(op);
 }
 

@@ -21,7 +21,7 @@ namespace {
 static_assert(standin::threadsPerLine == gpu::threadsPerLine);
 static_assert(standin::Block::teamRoomBytes == gpu::teamRoomBytes && standin::Block::mostTeams == gpu::mostTeams);
 static_assert(standin::Block::numKept == gpu::numKept);
-static_assert(standin::Block::numListEntries == gpu::destinationEntries + gpu::mostListEntries);
+static_assert(standin::Block::numListEntries * sizeof(void *) == gpu::listBytes);
 
 std::unique_ptr<llvm::Module> lower(llvm::LLVMContext &context, mlir::ModuleOp programs, const DeviceOptions &options,
                                     int64_t groupSize, int64_t listEntries) {

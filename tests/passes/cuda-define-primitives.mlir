@@ -2,7 +2,7 @@
 // RUN: kolo-opt %s --kolo-cuda | FileCheck %s --check-prefix=ALL
 
 // Lists of addresses are in memory of the block.
-// CHECK: llvm.mlir.global internal @kolo.lists() {addr_space = 3 : i32, alignment = 8 : i64} : !llvm.array<256 x i64>
+// CHECK: llvm.mlir.global internal @kolo.lists() {addr_space = 3 : i32, alignment = 8 : i64} : !llvm.array<384 x i64>
 
 // Counters are released and acquired at system scope: an empty syncscope is the system.
 // CHECK: llvm.func internal @kolo.barrier() attributes {always_inline, convergent

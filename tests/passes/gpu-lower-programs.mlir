@@ -379,6 +379,38 @@ kolo.chan.program @packets #kolo.collective<all_reduce over 0> mesh ["rank"] mes
   }
 }
 
+// What is sent right behind a loop that receives is listed with it, before the same barrier.
+// CHECK-LABEL: llvm.func internal @run.forwarded(
+// CHECK: llvm.call @receive.forwarded.0(
+// CHECK-NOT: llvm.call @move.forwarded
+// CHECK-LABEL: llvm.func internal @receive.forwarded.0(
+// CHECK: {by_thread}
+// CHECK: llvm.getelementptr {{.*}}[1024] : (!llvm.ptr<3>)
+// CHECK: {by_thread}
+// CHECK: llvm.call @kolo.any(
+// CHECK-NOT: llvm.call @kolo.any(
+// CHECK: llvm.call @kolo.receiveReduceAll(
+// CHECK: llvm.call @kolo.sendAll(
+// CHECK: scf.if
+// CHECK-NEXT: llvm.call @kolo.barrier()
+kolo.chan.program @forwarded #kolo.collective<all_reduce over 0> mesh ["rank"] meshes [[4]] semaphores 0 {
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %me = kolo.chan.coord 0
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  %slots = kolo.buffer packets "slots" grid(%n) blocks 1 : !kolo.buffer<1>
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.reduce %slots[%peer] size [%c1] -> %out[] size [] : !kolo.buffer<1> -> !kolo.buffer<0>
+  }
+  scf.for %k = %c1 to %n step %c1 {
+    %sum = arith.addi %me, %k : index
+    %peer = arith.remui %sum, %n : index
+    kolo.chan.put %out[] size [] -> %slots[%me] size [%c1] to %peer : !kolo.buffer<0> -> !kolo.buffer<1>
+  }
+}
+
 // Lines likewise.
 // CHECK-LABEL: llvm.func internal @move.manyLines.0(
 // CHECK: {by_thread}

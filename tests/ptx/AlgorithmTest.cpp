@@ -133,3 +133,35 @@ TEST(ExecutedFailure, ReadsTheAbortWordRarely) {
     EXPECT_LE(executed.counts().acquires, 2 * lanes) << protocol;
   }
 }
+
+/// What a call on 8 ranks may take: instructions of the longest thread, and barriers of a rank.
+struct Bound {
+  const char *algorithm, *protocol;
+  int64_t count; // of f32
+  uint64_t instructions, barriers;
+};
+class ExecutedCounts : public testing::TestWithParam<Bound> {};
+
+/// Aligned, with a lane of 512 threads on each device. Polls differ from schedule to schedule; barriers do not.
+TEST_P(ExecutedCounts, StayWithinBounds) {
+  const Bound &bound = GetParam();
+  test::DeviceAlgorithm algorithm(bound.algorithm, bound.protocol);
+  const runtime::Mesh mesh = algorithm.meshes().back();
+  ASSERT_EQ(mesh.numRanks(), 8);
+  ExecutedCall executed(algorithm, algorithm.call(mesh, bound.count), {.lanes = 1, .threads = 512, .isAligned = true});
+  uint64_t instructions = UINT64_MAX;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, 1), "") << "seed " << seed;
+    instructions = std::min(instructions, executed.counts().longestThread);
+    EXPECT_LE(executed.counts().barriers, bound.barriers * 8) << "seed " << seed;
+  }
+  EXPECT_LE(instructions, bound.instructions);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EightRanks, ExecutedCounts,
+    testing::Values(Bound{"twoShotAllReduce", "ll", 2048, 4400, 6}, Bound{"twoShotAllReduce", "ll128", 2048, 2400, 6},
+                    Bound{"twoShotAllReduce", "bulk", 2048, 1200, 6},
+                    Bound{"pushTwoShotAllReduce", "ll", 2048, 4200, 6}, Bound{"allPairsAllGather", "ll", 256, 2100, 4},
+                    Bound{"allPairsAllGather", "bulk", 8192, 1000, 6}),
+    [](const auto &info) { return std::string(info.param.algorithm) + "_" + info.param.protocol; });

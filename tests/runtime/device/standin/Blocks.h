@@ -38,7 +38,7 @@ struct Block {
   Teams teams;
   static constexpr int teamRoomBytes = 5376, mostTeams = 8; // as much as code for devices asks for
   alignas(16) std::byte rooms[teamRoomBytes * mostTeams];
-  static constexpr int numListEntries = 2 * 128; // as much as code for devices asks for
+  static constexpr int numListEntries = 3 * 128; // as much as code for devices asks for
   void *lists[numListEntries] = {};
   static constexpr int numKept = 128; // likewise
   int64_t kept[numKept] = {};
