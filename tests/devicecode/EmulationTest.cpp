@@ -186,6 +186,18 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedFuse,
                                          "stagedTwoShotAllReduce", "twoShotAllReduce"),
                          [](const auto &info) { return info.param; });
 
+/// In groups of as many peers as a list has room for, of which the last one is smaller.
+TEST(EmulatedPackets, GoToMorePeersThanAListHolds) {
+  for (Protocol protocol : {Protocol::LL, Protocol::LL128})
+    for (const char *name : {"twoShotAllReduce", "allPairsAllGather"}) {
+      Algorithm algorithm(name, {{KOLO_F32}, {KOLO_SUM}, Accumulation::F32}, {.protocol = protocol}, 2);
+      EmulatedRanks ranks(algorithm, {1, gpu::threadsPerLine});
+      ASSERT_GT(ranks.numRanks, 3u);
+      ranks.call.count = 100;
+      EXPECT_EQ(ranks.run(3, 5), "") << name;
+    }
+}
+
 TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
   Algorithm algorithm("ringAllGather", {});
   EmulatedRanks ranks(algorithm, {2, 2 * groupSize});

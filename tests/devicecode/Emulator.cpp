@@ -1,5 +1,7 @@
 #include "Emulator.h"
 
+#include "compiler/lower/BufferLayout.h"
+#include "ir/Kolo.h"
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/gpu/GpuPipeline.h"
 #include "tests/runtime/device/standin/Blocks.h"
@@ -36,7 +38,9 @@ std::unique_ptr<llvm::Module> lower(llvm::LLVMContext &context, mlir::ModuleOp p
 } // namespace
 
 Emulator::Emulator(mlir::ModuleOp programs, const DeviceOptions &options, int64_t groupSize, int64_t listEntries)
-    : listEntries(listEntries) {
+    : listEntries(listEntries), hasPackets(llvm::any_of(programs.getOps<ProgramOp>(), [](ProgramOp program) {
+        return packetFormatOf(program).has_value();
+      })) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
   jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
@@ -64,10 +68,12 @@ void Emulator::launch(const std::string &kernel, const LaunchShape &shape, const
       });
   }
   threads.clear(); // waits for them; before the blocks go
+  constexpr int64_t packetWords = gpu::packetEntryBytes / 8, packetListWords = gpu::packetListBytes / 8;
+  const int64_t listWords = hasPackets ? packetListWords : gpu::mostListEntries;
+  const int64_t most = std::min(listEntries * (hasPackets ? packetWords : 1), listWords);
   for (const auto &here : blocks)
-    for (int64_t first : {int64_t(0), gpu::destinationEntries})
-      if (!std::all_of(here->lists + first + listEntries, here->lists + first + gpu::mostListEntries,
-                       std::logical_not()))
+    for (int64_t first = 0; first < standin::Block::numListEntries; first += listWords)
+      if (!std::all_of(here->lists + first + most, here->lists + first + listWords, std::logical_not()))
         llvm::report_fatal_error("a list is longer than it may be");
 }
 

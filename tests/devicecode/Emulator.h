@@ -33,6 +33,7 @@ public:
 
 private:
   int64_t listEntries;
+  bool hasPackets;
   std::unique_ptr<llvm::orc::LLJIT> jit;
 };
 
