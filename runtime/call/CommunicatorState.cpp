@@ -34,6 +34,8 @@ CommunicatorState::~CommunicatorState() {
 }
 
 Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
+  if (ranks->settings().runsAhead && !ranks->hosts().areSeveral())
+    exchange.letRunAhead([this](const auto &first, const auto &second) { return explainDifference(first, second); });
   ranks->setPolicy(choosePolicy(ranks->settings().wait, haveOwnCores(cores, ranks->settings().lanes)));
   return lanes.start(ranks->policy());
 }
@@ -126,6 +128,8 @@ Traffic CommunicatorState::traffic() const {
 Status CommunicatorState::barrier() {
   if (!ranks->mayCall())
     return ranks->whyNoCall();
+  if (Status status = exchange.catchUp(); !status.isOk())
+    return status;
   Plan *last = steady;
   nextRecord(Operation::Barrier);
   Status status = exchangeRecords();
@@ -137,6 +141,8 @@ Status CommunicatorState::barrier() {
 Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {
   if (!ranks->mayCall())
     return ranks->whyNoCall();
+  if (Status status = exchange.catchUp(); !status.isOk())
+    return status;
   std::optional<Location> location = segments->locate(window.segment->data(), window.sizeBytes);
   Record &record = nextRecord(Operation::ExchangeWindows);
   if (location)

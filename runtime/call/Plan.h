@@ -20,9 +20,9 @@ struct PlanPeers {
   // By role and rank. Copied from the records, which later exchanges overwrite.
   std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<Location> locations[KOLO_NUM_BUFFER_ROLES];
-  std::vector<void *> published[2], packets[2]; // by turn and rank
-  std::vector<void *> publishedNow;             // by rank: where the running piece is published
-  size_t numPublishedSlots = 1;                 // of each turn, on all ranks
+  std::vector<void *> published[RankBlock::numTurns], packets[2]; // by turn and rank
+  std::vector<void *> publishedNow;                               // by rank: where the running piece is published
+  size_t numPublishedSlots = 1;                                   // of each turn, on all ranks
   // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
   int64_t pieceOffsetBytes = 0;
   std::vector<void *> pieces[2];
@@ -83,6 +83,11 @@ public:
   /// Returns an empty plan for this call. It replaces an older plan for it, or else the oldest plan. May throw
   /// std::bad_alloc.
   Plan &replace(const PluginState &plugin, const CallArguments &arguments);
+
+  /// Takes a plan out.
+  std::unique_ptr<Plan> take(const Plan &plan);
+  /// The plan of this agreement; null: it is not here.
+  const Plan *ofAgreement(uint64_t agreement) const;
 
   /// Ends the access of other hosts to the buffers of plans of other generations than this one, and of the plan that
   /// was replaced last.

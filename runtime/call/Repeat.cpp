@@ -85,7 +85,7 @@ Status CommunicatorState::reload(Plan &plan, const PluginState &plugin, const Ca
 /// Why the repeated call that this rank has begun can be no call of all ranks, or Ok. Any thread of the call, and any
 /// later wait: the plugin may be unloaded then.
 Status CommunicatorState::findDeparture() const {
-  std::optional<Exchange::Departure> left = steady ? exchange.findDeparture() : std::nullopt;
+  std::optional<Exchange::Announced> left = steady ? exchange.findDeparture() : std::nullopt;
   if (!left)
     return {};
   if (const Record *record = left->record) {
