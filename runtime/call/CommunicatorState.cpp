@@ -2,6 +2,7 @@
 #include "call/CommunicatorState.h"
 
 #include "base/Error.h"
+#include "memory/ControlGroups.h"
 #include "memory/Copy.h"
 #include "wait/Cores.h"
 
@@ -36,7 +37,11 @@ CommunicatorState::~CommunicatorState() {
 Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
   if (ranks->settings().runsAhead && !ranks->hosts().areSeveral())
     exchange.letRunAhead([this](const auto &first, const auto &second) { return explainDifference(first, second); });
-  ranks->setPolicy(choosePolicy(ranks->settings().wait, haveOwnCores(cores, ranks->settings().lanes)));
+  // Lanes that spin use up a quota of CPUs that are fewer, and then all of them stand still.
+  static const double quota = cpusInControlGroups();
+  const int lanesEach = ranks->settings().lanes;
+  const bool isWithinQuota = static_cast<double>(cores.size()) * lanesEach <= quota;
+  ranks->setPolicy(choosePolicy(ranks->settings().wait, isWithinQuota && haveOwnCores(cores, lanesEach)));
   return lanes.start(ranks->policy());
 }
 
