@@ -38,7 +38,7 @@ Plan *AheadPlans::find(const PluginState &plugin, const CallArguments &arguments
   if (arguments.collective && !hasRoot(*arguments.collective))
     return nullptr; // early, since it is asked for every call
   for (size_t i = 0; i < std::min(numKept, plans.size()); ++i)
-    if (Plan *plan = plans[i].get(); plan->request.isRepeatedBy(arguments) && plan->content == plugin.content)
+    if (Plan *plan = plans[i].get(); plan->isOf(plugin, arguments))
       return plan;
   return nullptr;
 }
@@ -65,27 +65,28 @@ Status CommunicatorState::runAhead(Plan &plan, const PluginState &plugin, const 
   if (!isAtRoot(factsOf(plan.call.info->collective).output))
     status = exchange.hear(root);
   else if (ranks->rank() == root)
-    status = exchange.hearAll();
+    status = exchange.catchUp();
   return status.isOk() ? runLanes(plan) : status;
 }
 
-/// What is wrong where two ranks announced different things in one exchange, and one of them ran ahead.
-Status CommunicatorState::explainDifference(const Exchange::Announced &first, const Exchange::Announced &second) const {
+Status explainDifference(const PlanCache &plans, const AheadPlans &aheadPlans,
+                         const std::pair<Exchange::Announced, Exchange::Announced> &announced) {
+  const auto &[first, second] = announced;
   for (const Exchange::Announced *each : {&first, &second})
     if (each->record && each->record->code != StatusCode::Ok)
       return rankError(each->record->code, each->rank, "rank {}: {}", each->rank, each->record->message);
-  auto operationOf = [](const Exchange::Announced &announced) {
-    return announced.record ? announced.record->operation : Operation::Run;
+  auto operationOf = [](const Exchange::Announced &each) {
+    return each.record ? each.record->operation : Operation::Run;
   };
   if (operationOf(first) != operationOf(second))
     return rankError(StatusCode::Mismatch, second.rank,
                      "ranks disagree on the operation: rank {} called {}, rank {} called {}", first.rank,
                      toString(operationOf(first)), second.rank, toString(operationOf(second)));
-  auto keyOf = [&](const Exchange::Announced &announced) -> const CallKey * {
-    if (announced.record)
-      return &announced.record->call;
-    const Plan *plan = aheadPlans.ofAgreement(announced.plan);
-    plan = plan ? plan : plans.ofAgreement(announced.plan);
+  auto keyOf = [&](const Exchange::Announced &each) -> const CallKey * {
+    if (each.record)
+      return &each.record->call;
+    const Plan *plan = aheadPlans.ofAgreement(each.plan);
+    plan = plan ? plan : plans.ofAgreement(each.plan);
     return plan ? &plan->call.key : nullptr;
   };
   const CallKey *firstKey = keyOf(first), *secondKey = keyOf(second);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "call/Plan.h"
+#include "peers/Exchange.h"
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 namespace kolo::runtime {
 
@@ -29,5 +31,10 @@ private:
   std::array<std::unique_ptr<Plan>, 16> plans;
   size_t numKept = 0; // so far
 };
+
+/// What is wrong where two ranks announced different things in one exchange, and one of them ran ahead. The plans are
+/// those of this rank.
+Status explainDifference(const PlanCache &plans, const AheadPlans &aheadPlans,
+                         const std::pair<Exchange::Announced, Exchange::Announced> &announced);
 
 } // namespace kolo::runtime

@@ -36,7 +36,9 @@ CommunicatorState::~CommunicatorState() {
 
 Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
   if (ranks->settings().runsAhead && !ranks->hosts().areSeveral())
-    exchange.letRunAhead([this](const auto &first, const auto &second) { return explainDifference(first, second); });
+    exchange.letRunAhead([this](const auto &first, const auto &second) {
+      return explainDifference(plans, aheadPlans, {first, second});
+    });
   // Lanes that spin use up a quota of CPUs that are fewer, and then all of them stand still.
   static const double quota = cpusInControlGroups();
   const int lanesEach = ranks->settings().lanes;

@@ -109,12 +109,9 @@ private:
   Status endFailedCall();
   bool isHeldMemoryQuiet() const;
 
-  // In AheadPlans.cpp:
-  Status runAhead(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
-  Status explainDifference(const Exchange::Announced &first, const Exchange::Announced &second) const;
+  Status runAhead(Plan &plan, const PluginState &plugin, const CallArguments &arguments); // in AheadPlans.cpp
 
   // In Repeat.cpp, and only where there are several hosts:
-  bool isRepeated(const PluginState &plugin, const CallArguments &arguments) const;
   Status takeBuffers(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
   Status reload(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
   Status findDeparture() const;

@@ -117,7 +117,8 @@ Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArgume
     return runAhead(*plan, plugin, arguments);
   if (Status status = exchange.catchUp(); !status.isOk())
     return status;
-  const bool isRepeat = isRepeated(plugin, arguments);
+  // Its program was selected for the last call, wherever the buffers are now.
+  const bool isRepeat = steady && steady->isOf(plugin, arguments);
   Plan *plan = isRepeat ? steady : plans.find(plugin, arguments, *segments, rules);
   // Without room for its memory the call is refused like a new one that cannot have it.
   if (plan && plan->usesHeld && !held.begin().isOk()) [[unlikely]]

@@ -68,6 +68,10 @@ struct Plan {
 
   /// Whether the buffers of this role are the callers' own on all ranks, so that a piece is a range of them.
   bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
+  /// Whether this is the same call to the peers, with whatever buffers, by whatever load of the plugin.
+  bool isOf(const PluginState &plugin, const CallArguments &arguments) const {
+    return request.isRepeatedBy(arguments) && content == plugin.content;
+  }
   /// Whether the plugin selected the program.
   bool isSelected() const { return request.arguments().program.empty() && request.arguments().collective; }
 };

@@ -31,11 +31,6 @@ bool mayRepeat(const Plan &plan, const Peers &peers) {
          (peers.links()->areApart() || isStaged(plan.buffers.staging) || !call.isShared());
 }
 
-/// Whether this is the call that `steady` was made for. Its program was selected then, wherever the buffers are now.
-bool CommunicatorState::isRepeated(const PluginState &plugin, const CallArguments &arguments) const {
-  return steady && steady->request.isRepeatedBy(arguments) && steady->content == plugin.content;
-}
-
 /// Gives an agreed plan the buffers of this call. Peers notice nothing. InvalidArgument. May throw std::bad_alloc.
 Status CommunicatorState::takeBuffers(Plan &plan, const PluginState &plugin, const CallArguments &arguments) {
   if (plan.request.load() != plugin.load)

@@ -19,7 +19,7 @@ void Exchange::announceAhead(uint64_t plan) {
   ++sequence;
   Announcement &own = announcement(peers.rank());
   own.plan = plan | aheadMark;
-  remembered(peers.rank(), sequence).store(own.plan, std::memory_order_relaxed);
+  peers.block(peers.rank()).rememberedOf(sequence).store(own.plan, std::memory_order_relaxed);
   own.raise(sequence);
 }
 
@@ -30,9 +30,9 @@ Status Exchange::hear(int rank) {
   return announcement(rank).plan == announcement(peers.rank()).plan ? Status() : compareAhead(rank, sequence);
 }
 
-Status Exchange::hearAll() { return catchUp(); }
-
-Status Exchange::catchUpLate() {
+Status Exchange::catchUp() {
+  if (caughtUp == sequence)
+    return {};
   current = Operation::Run;
   if (Status status = awaitRanksHere(sequence); !status.isOk())
     return status;
@@ -44,19 +44,20 @@ Status Exchange::catchUpLate() {
   return {};
 }
 
-/// Aborts if this rank and that one announced different plans. One of them ran ahead.
+/// Aborts if this rank and that one announced different plans. One of them ran ahead. A rank that did not waits for all
+/// others, and then aborts, so its record stays.
 Status Exchange::compareAhead(int rank, uint64_t exchange) {
-  auto planOf = [&](int of) { return remembered(of, exchange).load(std::memory_order_relaxed); };
-  if (planOf(rank) == planOf(peers.rank()))
+  auto announcedBy = [&](int of) {
+    RankBlock &block = peers.block(of);
+    const uint64_t plan = block.rememberedOf(exchange).load(std::memory_order_relaxed);
+    return Announced{of, plan, plan == 0 ? &block.records[exchange % 2] : nullptr};
+  };
+  Announced first = announcedBy(std::min(rank, peers.rank())), second = announcedBy(std::max(rank, peers.rank()));
+  if (first.plan == second.plan)
     return {};
-  const auto [first, second] = std::minmax({rank, peers.rank()});
-  return peers.abort(explain(announcedBy(first, exchange), announcedBy(second, exchange)));
-}
-
-/// A rank that did not run ahead waits for all others, and then aborts. So its record stays.
-Exchange::Announced Exchange::announcedBy(int rank, uint64_t exchange) const {
-  const uint64_t plan = remembered(rank, exchange).load(std::memory_order_relaxed);
-  return {rank, plan & ~aheadMark, plan == 0 ? &peers.block(rank).records[exchange % 2] : nullptr};
+  first.plan &= ~aheadMark;
+  second.plan &= ~aheadMark;
+  return peers.abort(explain(first, second));
 }
 
 } // namespace kolo::runtime

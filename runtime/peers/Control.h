@@ -107,6 +107,7 @@ struct alignas(cacheLineBytes) RankBlock {
   alignas(cacheLineBytes) std::atomic<uint64_t> remembered[numRemembered];
 
   Announcement &announcementOf(uint64_t exchange) { return announcements[exchange % numTurns]; }
+  std::atomic<uint64_t> &rememberedOf(uint64_t exchange) { return remembered[exchange % numRemembered]; }
 };
 
 enum class AbortState : uint32_t { None, Claimed, Published };

@@ -44,7 +44,7 @@ Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   block.publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
   block.numRepeated[sequence % 2] = numRepeated;
   if (explain)
-    remembered(peers.rank(), sequence).store(plan, std::memory_order_relaxed);
+    block.rememberedOf(sequence).store(plan, std::memory_order_relaxed);
   own.raise(sequence);
   const bool isGathered = hosts.areSeveral();
   Status status = !isGathered ? awaitRanksHere(sequence) : hosts.speaks() ? gather() : awaitSpeaker();

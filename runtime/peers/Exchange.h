@@ -106,15 +106,15 @@ public:
   using Explain = std::function<Status(const Announced &first, const Announced &second)>;
   void letRunAhead(Explain explainDifference) { explain = std::move(explainDifference); }
   /// Blocks until this rank may publish in its announcement of the next exchange. Timeout, PeerLost, Aborted; the
-  /// status of `Explain`: the communicator is aborted. So with the next three.
+  /// status of `Explain`: the communicator is aborted. So with `hear` and `catchUp`.
   Status awaitTurn();
   /// Announces the number of a plan for which this rank need not wait for all others. After `awaitTurn`.
   void announceAhead(uint64_t plan);
-  /// After `announceAhead`: blocks until this rank may read what that rank, or every rank, publishes.
+  /// After `announceAhead`: blocks until this rank may read what that rank publishes.
   Status hear(int rank);
-  Status hearAll();
-  /// Blocks until every rank has announced as much as this one. Before anything but the functions above.
-  Status catchUp() { return caughtUp == sequence ? Status() : catchUpLate(); }
+  /// Blocks until every rank has announced as much as this one, and this rank may read what they publish. Before
+  /// anything but the functions above.
+  Status catchUp();
 
 private:
   /// What a wait is for: something that a rank does, perhaps on another host.
@@ -130,18 +130,13 @@ private:
   Status finishSending();
   Status compareRepeats();
   Status awaitRanksHere(uint64_t exchange);
-  Status catchUpLate();
   Status compareAhead(int rank, uint64_t exchange);
-  Announced announcedBy(int rank, uint64_t exchange) const;
   Status awaitSpeaker();
   uint64_t planHere() const;
   Status await(const Awaited &awaited);
   int findLost(const Awaited &awaited) const;
   int awaitedBySpeaker() const;
   Announcement &announcement(int rank) const { return peers.block(rank).announcementOf(sequence); }
-  std::atomic<uint64_t> &remembered(int rank, uint64_t exchange) const {
-    return peers.block(rank).remembered[exchange % RankBlock::numRemembered];
-  }
 
   Peers &peers;
   const Hosts &hosts;
