@@ -15,7 +15,7 @@ void FunctionReader::readDirective(const Token &directive) {
   } else if (directive.text == ".param") {
     Token type = tokens.take();
     if (type.text != ".b64" && type.text != ".b32")
-      failAt(type.line, "a parameter of type " + quoted(type.text));
+      failAt(type.line, "a parameter of type " + inQuotes(type.text));
     addParam(tokens.take().text);
     tokens.expect(";");
   } else if (directive.text == ".shared") {
@@ -25,7 +25,7 @@ void FunctionReader::readDirective(const Token &directive) {
       failAt(pragma.line, "unknown pragma " + std::string(pragma.text));
     tokens.expect(";");
   } else {
-    failAt(directive.line, "unknown directive " + quoted(directive.text));
+    failAt(directive.line, "unknown directive " + inQuotes(directive.text));
   }
 }
 
@@ -82,7 +82,7 @@ void FunctionReader::resolve() {
   auto find = [&](const Token &label) {
     auto found = labels.find(label.text);
     if (found == labels.end())
-      failAt(label.line, "there is no label " + quoted(label.text));
+      failAt(label.line, "there is no label " + inQuotes(label.text));
     code[found->second].isTarget = true;
     return found->second;
   };
@@ -93,7 +93,7 @@ void FunctionReader::resolve() {
     }
     auto found = targets.find(jump.label.text);
     if (found == targets.end())
-      failAt(jump.label.line, "there are no targets " + quoted(jump.label.text));
+      failAt(jump.label.line, "there are no targets " + inQuotes(jump.label.text));
     code[jump.instruction].list = uint32_t(reader.module.lists.size());
     std::vector<uint32_t> &list = reader.module.lists.emplace_back();
     for (const Token &label : found->second)

@@ -135,7 +135,7 @@ bool FunctionReader::readControl(const Token &opcode, Instruction &instruction) 
 void FunctionReader::readComputation(const Token &opcode, Instruction &instruction) {
   auto known = findOpcode(opcode.text);
   if (!known)
-    failAt(opcode.line, "unknown opcode " + quoted(opcode.text));
+    failAt(opcode.line, "unknown opcode " + inQuotes(opcode.text));
   instruction.op = known->op, instruction.type = known->type, instruction.from = known->from;
   instruction.comparison = known->comparison;
   instruction.dst = readOperand(known->operands[0], *known);
@@ -144,7 +144,7 @@ void FunctionReader::readComputation(const Token &opcode, Instruction &instructi
     instruction.src[source] = readOperand(known->operands[1 + source], *known);
   }
   if (instruction.dst.isConstant)
-    failAt(opcode.line, quoted(opcode.text) + " writes a constant");
+    failAt(opcode.line, inQuotes(opcode.text) + " writes a constant");
 }
 
 void FunctionReader::readInstruction(const Token &opcode, Instruction instruction) {
@@ -153,12 +153,12 @@ void FunctionReader::readInstruction(const Token &opcode, Instruction instructio
   if (name.starts_with("ld.") || name.starts_with("st.")) {
     auto memory = readMemoryOpcode(name);
     if (!memory)
-      failAt(opcode.line, "unknown opcode " + quoted(name));
+      failAt(opcode.line, "unknown opcode " + inQuotes(name));
     readMemory(*memory, instruction);
   } else if (name.starts_with("fence.")) {
     auto fence = readFence(name);
     if (!fence)
-      failAt(opcode.line, "unknown opcode " + quoted(name));
+      failAt(opcode.line, "unknown opcode " + inQuotes(name));
     instruction.op = Op::Fence, instruction.access = *fence, reader.module.hasFences = true;
   } else if (auto type = name.starts_with("mov.") ? readType(name.substr(4)) : std::nullopt) {
     readMove(opcode, instruction, *type);

@@ -14,7 +14,7 @@ Operand FunctionReader::readRegister(const Token &name) {
   auto prefix = declared.find(name.text.substr(0, digits));
   if (prefix == declared.end() || digits == name.text.size() ||
       std::stoull(std::string(name.text.substr(digits))) >= prefix->second.number)
-    failAt(name.line, "register " + quoted(name.text) + " is not declared");
+    failAt(name.line, "register " + inQuotes(name.text) + " is not declared");
   Operand made{addRegister(prefix->second.bank), false, prefix->second.bank};
   registers.emplace(std::string(name.text), made);
   return made;
@@ -33,7 +33,7 @@ int64_t FunctionReader::readInteger(const Token &token, bool isNegative) {
     used = text.size();
   }
   if (text.empty() || used + skipped != text.size())
-    failAt(token.line, "unknown operand " + quoted(token.text));
+    failAt(token.line, "unknown operand " + inQuotes(token.text));
   return int64_t(isNegative ? -value : value);
 }
 
@@ -85,7 +85,7 @@ void FunctionReader::readVector(Instruction &instruction, Type type) {
   if (isVector)
     tokens.expect("}");
   if (instruction.numElements != number)
-    failAt(instruction.line, "a vector of another number of elements than " + quoted(opcodeText) + " wants");
+    failAt(instruction.line, "a vector of another number of elements than " + inQuotes(opcodeText) + " wants");
 }
 
 void FunctionReader::readAddress(Instruction &instruction) {
@@ -102,7 +102,7 @@ uint32_t FunctionReader::readParamName() {
   Token name = tokens.take();
   auto found = params.find(name.text);
   if (found == params.end())
-    failAt(name.line, "parameter " + quoted(name.text) + " is not declared");
+    failAt(name.line, "parameter " + inQuotes(name.text) + " is not declared");
   return found->second;
 }
 

@@ -27,7 +27,7 @@ void ModuleReader::readVariable(bool isShared) {
   Token typeName = tokens.take();
   auto type = readType(typeName.text.substr(1));
   if (!type || *type == Type::Pred)
-    failAt(typeName.line, "a variable of type " + quoted(typeName.text));
+    failAt(typeName.line, "a variable of type " + inQuotes(typeName.text));
   std::string name(tokens.take().text);
   uint64_t size = uint64_t(sizeOf(*type));
   if (tokens.takeIf("["))
@@ -38,7 +38,7 @@ void ModuleReader::readVariable(bool isShared) {
     module.sharedBytes += uint32_t(size);
   } else {
     if (*type != Type::B8)
-      failAt(typeName.line, "a table of type " + quoted(typeName.text));
+      failAt(typeName.line, "a table of type " + inQuotes(typeName.text));
     constexpr uint64_t pageBytes = 4096;
     uint64_t rounded = (size + pageBytes - 1) / pageBytes * pageBytes;
     std::unique_ptr<std::byte[], void (*)(void *)> content(
@@ -63,7 +63,7 @@ void ModuleReader::readFunction(bool isEntry) {
     tokens.expect(".param");
     while (tokens.peek().text.starts_with(".") || std::isdigit(static_cast<unsigned char>(tokens.peek().text[0])))
       if (Token word = tokens.take(); word.text == ".v2" || word.text == ".f16")
-        failAt(word.line, "a parameter of type " + quoted(word.text));
+        failAt(word.line, "a parameter of type " + inQuotes(word.text));
     return body.addParam(tokens.take().text);
   };
   if (!isEntry && tokens.takeIf("("))
@@ -81,7 +81,7 @@ void ModuleReader::readFunction(bool isEntry) {
     if (directive.text == ".noreturn")
       continue;
     if (directive.text != ".maxntid" && directive.text != ".minnctapersm")
-      failAt(directive.line, "unknown directive " + quoted(directive.text));
+      failAt(directive.line, "unknown directive " + inQuotes(directive.text));
     tokens.takeNumber();
   }
   tokens.expect("{");
@@ -102,16 +102,16 @@ Module ModuleReader::read() {
     else if (directive.text == ".version" || directive.text == ".target" || directive.text == ".address_size")
       tokens.take();
     else
-      failAt(directive.line, "unknown directive " + quoted(directive.text));
+      failAt(directive.line, "unknown directive " + inQuotes(directive.text));
   }
   for (const CallSite &site : calls) {
     auto callee = module.byName.find(site.callee);
     Instruction &call = module.code[site.instruction];
     if (callee == module.byName.end())
-      failAt(call.line, "there is no function " + quoted(site.callee));
+      failAt(call.line, "there is no function " + inQuotes(site.callee));
     const Function &called = module.functions[callee->second];
     if (called.params.size() + 1 != module.lists[call.list].size())
-      failAt(call.line, quoted(site.callee) + " has another number of parameters");
+      failAt(call.line, inQuotes(site.callee) + " has another number of parameters");
     call.immediate = callee->second;
   }
   return std::move(module);
@@ -120,7 +120,7 @@ Module ModuleReader::read() {
 const Function &Module::entry(std::string_view name) const {
   auto found = byName.find(name);
   if (found == byName.end())
-    throw std::runtime_error("there is no kernel " + quoted(name));
+    throw std::runtime_error("there is no kernel " + inQuotes(name));
   return functions[found->second];
 }
 

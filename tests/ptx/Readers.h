@@ -70,7 +70,7 @@ private:
   uint32_t readParamName();
   void wantBank(const Operand &operand, Bank bank, uint32_t line) {
     if (operand.bank != bank)
-      failAt(line, "a register of another size than " + quoted(opcodeText) + " wants");
+      failAt(line, "a register of another size than " + inQuotes(opcodeText) + " wants");
   }
 
   ModuleReader &reader;

@@ -37,7 +37,7 @@ Tokens::Tokens(std::string_view text) {
 uint64_t Tokens::takeNumber() {
   Token token = take();
   if (token.text.empty() || !std::ranges::all_of(token.text, [](unsigned char c) { return std::isdigit(c); }))
-    failAt(token.line, "expected a number before " + quoted(token.text));
+    failAt(token.line, "expected a number before " + inQuotes(token.text));
   return std::stoull(std::string(token.text));
 }
 

@@ -17,7 +17,7 @@ struct Token {
 [[noreturn]] inline void failAt(uint32_t line, const std::string &what) {
   throw std::runtime_error("line " + std::to_string(line) + ": " + what);
 }
-inline std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+inline std::string inQuotes(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 class Tokens {
 public:
@@ -34,7 +34,7 @@ public:
   bool takeIf(std::string_view text) { return isNext(text) && (take(), true); }
   Token expect(std::string_view text) {
     if (!isNext(text))
-      failAt(peek().line, "expected " + quoted(text) + " before " + quoted(peek().text));
+      failAt(peek().line, "expected " + inQuotes(text) + " before " + inQuotes(peek().text));
     return take();
   }
   /// A number of decimal digits.
