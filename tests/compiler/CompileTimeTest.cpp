@@ -23,7 +23,7 @@ static constexpr bool isOptimizedBuild = true;
 
 /// Steps of all ranks together, which the proof follows, grow with the square of the ranks.
 static bool hasSquareSteps(const std::string &algorithm) {
-  return algorithm == "orderedAllReduce" || algorithm == "scatterAllGatherBroadcast";
+  return algorithm == "orderedAllReduce" || algorithm == "scatterAllGatherBroadcast" || algorithm == "swingAllReduce";
 }
 
 /// Processor time of this process. It does not depend on how long others have the processor, but on their use of what
