@@ -1,8 +1,8 @@
 // Rooted calls in which a rank waits for those alone whose inputs it reads.
 //
 // The program publishes its inputs in announcements and does nothing else with peers: it has no semaphores, packets or
-// scratch memory, and peers access no buffer of the caller. So all that a rank reads of others is published by ranks
-// whose inputs its result depends on: by all ranks, if only the root has a result, and else by the root. Exchange keeps
+// scratch memory, and peers access no buffer of the caller. So a rank reads only what is published by ranks whose
+// inputs its result depends on. These are all ranks, if only the root has a result, and else the root. Exchange keeps
 // what is published until every rank has read it.
 #include "call/AheadPlans.h"
 

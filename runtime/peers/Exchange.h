@@ -22,9 +22,8 @@ namespace kolo::runtime {
 /// Ranks that run ahead do not finish an exchange: they wait for those alone whose published inputs they read, or for
 /// nobody. For them there are T = RankBlock::numTurns announcements. A rank writes that of exchange n + T when every
 /// peer has announced n + 1 (`awaitTurn`). Before any other exchange it waits until all have announced as much as it
-/// has
-/// (`catchUp`), which finishes the exchanges that it left, so the argument for two turns holds again. No rank waits for
-/// ever: the one that has announced least waits for ranks alone that have yet to come.
+/// has (`catchUp`). That finishes the exchanges that it left, so the argument for two turns holds again. No rank waits
+/// for ever: the one that has announced least waits for ranks alone that have yet to come.
 ///
 /// A rank that runs ahead says so in its announcement. No other announcement goes with it, so a difference is a mistake
 /// of the program. Whoever sees one aborts the communicator. All see it at the latest when they catch up, as they do

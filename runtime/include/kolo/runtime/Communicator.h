@@ -37,9 +37,9 @@ struct CommunicatorOptions {
   // What the communicator is for, such as "dp", "tp" or "pp"; the same on every rank. A plugin's selection may have
   // entries for a tag: so that gradients are compressed, and activations are not.
   std::string tag = {};
-  // Whether a rank returns from a rooted call on one host before the others come to it, where it needs nothing of them:
-  // the root of a small broadcast or scatter, the other ranks of a small reduce or gather. Then a Mismatch, or a null
-  // buffer, may only be found in a later call, and aborts the communicator. The same on every rank.
+  // Whether a rank that needs nothing of others returns from a rooted call on one host before they come to it. That is
+  // the root of a small broadcast or scatter, and the other ranks of a small reduce or gather. Then a Mismatch, or a
+  // null buffer, may only be found in a later call, and aborts the communicator. The same on every rank.
   bool runsAhead = false;
 };
 

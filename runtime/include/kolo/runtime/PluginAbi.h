@@ -184,7 +184,7 @@ typedef struct KoloShape {
  * reduce-scatter and scatter; elements per pair of ranks for all-to-all; elements of the whole vector otherwise. */
 typedef struct KoloProgram {
   const char *name;
-  /* Runs this lane's part of the collective, once all ranks have entered the call, but see `publish`; blocks until it
+  /* Runs this lane's part of the collective, once all ranks have entered the call, but see `publish`. Blocks until it
    * is complete on this rank: the outputs are written and no peer will touch this rank's buffers any more. Returns 0 or
    * what a wait returned. */
   int32_t (*run)(const KoloInvocation *invocation);
