@@ -25,7 +25,6 @@ struct Settings {
   int memoryMiB = 16; // that the communicators of a rank may hold together: see Holding.h
   std::function<void()> progress;
   bool countsTraffic = false;
-  bool runsAhead = false;
   std::string tag;
 };
 
