@@ -61,12 +61,17 @@ private:
   pugi::xml_node system;
 };
 
+std::string trimmed(std::string_view text) {
+  size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
+  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
+}
+
 /// The first line of a small file, without spaces at its ends; empty if there is none.
 std::string lineOf(const fs::path &path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
-  return line.substr(0, line.find_last_not_of(" \t\r") + 1);
+  return trimmed(line);
 }
 
 std::vector<std::string> namesIn(const fs::path &folder) {
@@ -76,11 +81,6 @@ std::vector<std::string> namesIn(const fs::path &folder) {
     names.push_back(each->path().filename());
   std::ranges::sort(names);
   return names;
-}
-
-std::string trimmed(std::string_view text) {
-  size_t first = text.find_first_not_of(" \t\r"), last = text.find_last_not_of(" \t\r");
-  return first == std::string_view::npos ? "" : std::string(text.substr(first, last - first + 1));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

@@ -151,7 +151,7 @@ inline constexpr int64_t mostPacketEntries = 42, packetEntryBytes = 24, packetLi
 static_assert(mostPacketEntries * packetEntryBytes <= packetListBytes);
 /// Of the block's lists, which are of addresses or of packets.
 inline constexpr int64_t listBytes =
-    std::max((destinationEntries + mostListEntries) * 8, numPacketLists *packetListBytes);
+    std::max(packetListBytes * numPacketLists, (destinationEntries + mostListEntries) * 8);
 /// What memory and messages have to be multiples of, so that packets of several peers are served at once.
 inline int64_t packetUnitBytes(const PacketFormat &format) { return format == ll128Packets ? 8 : 16; }
 inline const PacketFunctionNames &functionsOf(const PacketFormat &format) {
