@@ -140,14 +140,16 @@ Expected<TemporaryFolder> TemporaryFolder::create() {
     if (!mkdtemp(path.data()))
       return cannotMake(directory.str().str(), errno);
     int folder = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int code = errno;
+    bool isTaken = folder < 0 ? code == ENOENT : lockFolder(folder) == Lock::Taken;
+    if (isTaken) { // another process took it for one that was left, and may have removed it before it was opened here
+      if (folder >= 0)
+        close(folder);
+      continue;
+    }
     if (folder < 0) {
-      int code = errno;
       rmdir(path.c_str());
       return cannotMake(directory.str().str(), code);
-    }
-    if (lockFolder(folder) == Lock::Taken) { // another process took it for one that was left
-      close(folder);
-      continue;
     }
     char *copy = strdup(path.c_str());
     const char *none = nullptr;

@@ -27,7 +27,14 @@ class Hosts(ToolTest):
                             MASTER_ADDR="127.0.0.1", MASTER_PORT=port, KOLO_HOSTID=f"host{hosts[rank]}", KOLO_WAIT="yield",
                             **variables)
                  for rank in range(4)]
-        return [(rank.returncode, out, err) for rank in ranks for out, err in [rank.communicate(timeout=60)]]
+        try:
+            for rank in ranks:
+                rank.wait(timeout=60)
+        except subprocess.TimeoutExpired:  # what an ended rank says is the cause
+            for rank in ranks:
+                rank.kill()
+            self.fail(f"ranks wait after 60 s: {[(rank.communicate(), rank.returncode) for rank in ranks]}")
+        return [(rank.returncode, *rank.communicate()) for rank in ranks]
 
     def test_every_byte_is_checked_and_rank_0_prints(self):
         for algorithm in ("slottedHierarchicalAllReduce", "railAllGather", "twoLevelAllToAll"):
