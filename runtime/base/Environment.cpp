@@ -45,6 +45,7 @@ Result<Settings> readSettings(const CommunicatorOptions &options) {
   settings.lanes = options.lanes;
   settings.progress = options.progress;
   settings.countsTraffic = options.countsTraffic;
+  settings.runsAhead = options.runsAhead;
   settings.tag = options.tag;
   if (options.timeoutMs < 1)
     return error(StatusCode::InvalidArgument, "timeoutMs must be at least 1, not {}", options.timeoutMs);

@@ -25,6 +25,7 @@ struct Settings {
   int memoryMiB = 16; // that the communicators of a rank may hold together: see Holding.h
   std::function<void()> progress;
   bool countsTraffic = false;
+  bool runsAhead = false;
   std::string tag;
 };
 

@@ -2,6 +2,7 @@
 #include "call/CommunicatorState.h"
 
 #include "base/Error.h"
+#include "memory/ControlGroups.h"
 #include "memory/Copy.h"
 #include "wait/Cores.h"
 
@@ -34,7 +35,15 @@ CommunicatorState::~CommunicatorState() {
 }
 
 Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
-  ranks->setPolicy(choosePolicy(ranks->settings().wait, haveOwnCores(cores, ranks->settings().lanes)));
+  if (ranks->settings().runsAhead && !ranks->hosts().areSeveral())
+    exchange.letRunAhead([this](const auto &first, const auto &second) {
+      return explainDifference(plans, aheadPlans, {first, second});
+    });
+  // Lanes that spin use up a quota of CPUs that are fewer, and then all of them stand still.
+  static const double quota = cpusInControlGroups();
+  const int lanesEach = ranks->settings().lanes;
+  const bool isWithinQuota = static_cast<double>(cores.size()) * lanesEach <= quota;
+  ranks->setPolicy(choosePolicy(ranks->settings().wait, isWithinQuota && haveOwnCores(cores, lanesEach)));
   return lanes.start(ranks->policy());
 }
 
@@ -126,6 +135,8 @@ Traffic CommunicatorState::traffic() const {
 Status CommunicatorState::barrier() {
   if (!ranks->mayCall())
     return ranks->whyNoCall();
+  if (Status status = exchange.catchUp(); !status.isOk())
+    return status;
   Plan *last = steady;
   nextRecord(Operation::Barrier);
   Status status = exchangeRecords();
@@ -137,6 +148,8 @@ Status CommunicatorState::barrier() {
 Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {
   if (!ranks->mayCall())
     return ranks->whyNoCall();
+  if (Status status = exchange.catchUp(); !status.isOk())
+    return status;
   std::optional<Location> location = segments->locate(window.segment->data(), window.sizeBytes);
   Record &record = nextRecord(Operation::ExchangeWindows);
   if (location)

@@ -1,6 +1,7 @@
 // CommunicatorState: the implementation of Communicator, Window and Channel.
 #pragma once
 
+#include "call/AheadPlans.h"
 #include "call/Buffers.h"
 #include "call/Call.h"
 #include "call/HeldMemory.h"
@@ -108,8 +109,9 @@ private:
   Status endFailedCall();
   bool isHeldMemoryQuiet() const;
 
+  Status runAhead(Plan &plan, const PluginState &plugin, const CallArguments &arguments); // in AheadPlans.cpp
+
   // In Repeat.cpp, and only where there are several hosts:
-  bool isRepeated(const PluginState &plugin, const CallArguments &arguments) const;
   Status takeBuffers(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
   Status reload(Plan &plan, const PluginState &plugin, const CallArguments &arguments);
   Status findDeparture() const;
@@ -122,6 +124,7 @@ private:
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
   PlanCache plans;
+  AheadPlans aheadPlans;
   uint64_t agreements = 0; // exchanges so far that agreed on a call, and calls that needed none; equal on all ranks
   Plan *steady = nullptr;  // of the last call, if it may be repeated without an exchange
   LaneRuns lanes;

@@ -48,10 +48,10 @@ bool haveDifferent(Value Record::*field, Value &largest, const Exchange &exchang
 Status resolvePeers(Plan &plan, const Exchange &exchange, const Peers &peers, PeerSegments &segments) {
   std::vector<Cell *> cells;
   plan.peers.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
-  for (size_t turn : {0u, 1u}) {
-    plan.peers.published[turn].clear();
-    plan.peers.packets[turn].clear();
-  }
+  for (std::vector<void *> &ofTurn : plan.peers.published)
+    ofTurn.clear();
+  for (std::vector<void *> &ofTurn : plan.peers.packets)
+    ofTurn.clear();
   size_t packetBytes =
       plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
@@ -70,14 +70,17 @@ Status resolvePeers(Plan &plan, const Exchange &exchange, const Peers &peers, Pe
       plan.peers.buffers[role][static_cast<size_t>(peer)] = *address;
       plan.peers.locations[role][static_cast<size_t>(peer)] = record.buffers[role];
     }
+    // Outside of announcements there are two turns.
     const size_t turnBytes = record.buffers[KOLO_PUBLISHED].sizeBytes / 2;
     if (plan.buffers.publishesMuch)
       plan.peers.numPublishedSlots =
           std::min(plan.peers.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
-    for (size_t turn : {0u, 1u}) {
+    for (size_t turn = 0; turn < RankBlock::numTurns; ++turn) {
       auto *aside = static_cast<std::byte *>(plan.peers.buffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
-      plan.peers.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn * turnBytes
+      plan.peers.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn % 2 * turnBytes
                                                                       : exchange.published(peer, turn));
+    }
+    for (size_t turn : {0u, 1u}) {
       auto *packetMemory = static_cast<std::byte *>(plan.peers.buffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
       plan.peers.packets[turn].push_back(packetMemory + turn * packetBytes);
     }
@@ -110,7 +113,12 @@ Status CommunicatorState::run(const PluginState &plugin, const CallArguments &ar
 }
 
 Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArguments &arguments) {
-  const bool isRepeat = isRepeated(plugin, arguments);
+  if (Plan *plan = aheadPlans.find(plugin, arguments))
+    return runAhead(*plan, plugin, arguments);
+  if (Status status = exchange.catchUp(); !status.isOk())
+    return status;
+  // Its program was selected for the last call, wherever the buffers are now.
+  const bool isRepeat = steady && steady->isOf(plugin, arguments);
   Plan *plan = isRepeat ? steady : plans.find(plugin, arguments, *segments, rules);
   // Without room for its memory the call is refused like a new one that cannot have it.
   if (plan && plan->usesHeld && !held.begin().isOk()) [[unlikely]]
@@ -142,6 +150,8 @@ Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArgume
   }
   Status status = runLanes(*plan);
   steady = status.isOk() && mayRepeat(*plan, *ranks) ? plan : nullptr;
+  if (!isAgreed && status.isOk() && mayRunAhead(*plan, *ranks))
+    aheadPlans.keep(plans.take(*plan));
   return status;
 }
 

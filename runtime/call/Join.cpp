@@ -53,6 +53,7 @@ Status CommunicatorState::join() {
   JoinInfo &info = ranks->block(ranks->rank()).join;
   info.probeAddress = reinterpret_cast<uintptr_t>(&probeWord);
   info.cores = currentAffinity();
+  info.runsAhead = ranks->settings().runsAhead;
   if (Status status = registerChannels(*ranks); !status.isOk())
     return status;
   Record &first = nextRecord(Operation::Join);
@@ -64,6 +65,10 @@ Status CommunicatorState::join() {
   ranks->watchPeers();
   if (Status status = compareSettings(exchange, ranks->size()); !status.isOk())
     return status;
+  for (int peer : ranks->hosts().ranksHere())
+    if (ranks->block(peer).join.runsAhead != info.runsAhead)
+      return rankError(StatusCode::Mismatch, peer, "ranks disagree on running ahead: ranks {} and {} differ",
+                       ranks->rank(), peer);
 
   bool mustStage = ranks->links()->network().writesByDevice();
   bool mustProbe = ranks->kind() == RankKind::Processes && wanted != OrdinaryMemory::Staged && !mustStage;

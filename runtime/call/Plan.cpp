@@ -51,6 +51,16 @@ Plan *PlanCache::find(const PluginState &plugin, const CallArguments &arguments,
   return nullptr;
 }
 
+std::unique_ptr<Plan> PlanCache::take(const Plan &plan) {
+  auto found = std::ranges::find(plans, &plan, &std::unique_ptr<Plan>::get);
+  return found == plans.end() ? nullptr : std::move(*found);
+}
+
+const Plan *PlanCache::ofAgreement(uint64_t agreement) const {
+  auto found = std::ranges::find_if(plans, [&](const auto &plan) { return plan && plan->agreement == agreement; });
+  return found == plans.end() ? nullptr : found->get();
+}
+
 void PlanCache::endRemoteAccess(uint64_t generation) {
   for (const std::unique_ptr<Plan> &plan : plans)
     if (plan && plan->generation != generation)

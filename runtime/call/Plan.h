@@ -20,9 +20,9 @@ struct PlanPeers {
   // By role and rank. Copied from the records, which later exchanges overwrite.
   std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<Location> locations[KOLO_NUM_BUFFER_ROLES];
-  std::vector<void *> published[2], packets[2]; // by turn and rank
-  std::vector<void *> publishedNow;             // by rank: where the running piece is published
-  size_t numPublishedSlots = 1;                 // of each turn, on all ranks
+  std::vector<void *> published[RankBlock::numTurns], packets[2]; // by turn and rank
+  std::vector<void *> publishedNow;                               // by rank: where the running piece is published
+  size_t numPublishedSlots = 1;                                   // of each turn, on all ranks
   // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
   int64_t pieceOffsetBytes = 0;
   std::vector<void *> pieces[2];
@@ -68,6 +68,10 @@ struct Plan {
 
   /// Whether the buffers of this role are the callers' own on all ranks, so that a piece is a range of them.
   bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
+  /// Whether this is the same call to the peers, with whatever buffers, by whatever load of the plugin.
+  bool isOf(const PluginState &plugin, const CallArguments &arguments) const {
+    return request.isRepeatedBy(arguments) && content == plugin.content;
+  }
   /// Whether the plugin selected the program.
   bool isSelected() const { return request.arguments().program.empty() && request.arguments().collective; }
 };
@@ -83,6 +87,11 @@ public:
   /// Returns an empty plan for this call. It replaces an older plan for it, or else the oldest plan. May throw
   /// std::bad_alloc.
   Plan &replace(const PluginState &plugin, const CallArguments &arguments);
+
+  /// Takes a plan out.
+  std::unique_ptr<Plan> take(const Plan &plan);
+  /// The plan of this agreement; null: it is not here.
+  const Plan *ofAgreement(uint64_t agreement) const;
 
   /// Ends the access of other hosts to the buffers of plans of other generations than this one, and of the plan that
   /// was replaced last.

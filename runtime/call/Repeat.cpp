@@ -31,11 +31,6 @@ bool mayRepeat(const Plan &plan, const Peers &peers) {
          (peers.links()->areApart() || isStaged(plan.buffers.staging) || !call.isShared());
 }
 
-/// Whether this is the call that `steady` was made for. Its program was selected then, wherever the buffers are now.
-bool CommunicatorState::isRepeated(const PluginState &plugin, const CallArguments &arguments) const {
-  return steady && steady->request.isRepeatedBy(arguments) && steady->content == plugin.content;
-}
-
 /// Gives an agreed plan the buffers of this call. Peers notice nothing. InvalidArgument. May throw std::bad_alloc.
 Status CommunicatorState::takeBuffers(Plan &plan, const PluginState &plugin, const CallArguments &arguments) {
   if (plan.request.load() != plugin.load)
@@ -85,7 +80,7 @@ Status CommunicatorState::reload(Plan &plan, const PluginState &plugin, const Ca
 /// Why the repeated call that this rank has begun can be no call of all ranks, or Ok. Any thread of the call, and any
 /// later wait: the plugin may be unloaded then.
 Status CommunicatorState::findDeparture() const {
-  std::optional<Exchange::Departure> left = steady ? exchange.findDeparture() : std::nullopt;
+  std::optional<Exchange::Announced> left = steady ? exchange.findDeparture() : std::nullopt;
   if (!left)
     return {};
   if (const Record *record = left->record) {

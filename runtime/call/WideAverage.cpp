@@ -109,6 +109,9 @@ Status CommunicatorState::runWide(const PluginState &plugin, const CallArguments
     return runAsGiven(plugin, arguments);
   size_t outputBegin = (planned->inputBytes + cacheLineBytes - 1) / cacheLineBytes * cacheLineBytes;
   Result<std::byte *> reserved = guarded([&] { return held.reserveWide(outputBegin + planned->outputBytes); });
+  if (!reserved.isOk())
+    if (Status status = exchange.catchUp(); !status.isOk())
+      return status;
   if (!reserved.isOk() && !ranks->hosts().areSeveral())
     return agree(plugin, arguments, reserved.status()).status();
   if (!reserved.isOk()) { // the peers may be in the call already

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <limits>
 #include <sstream>
 #include <vector>
 
@@ -33,9 +34,9 @@ bool hasWord(std::string_view list, std::string_view word) {
 
 /// Of /proc/self/mountinfo: "36 35 98:0 ROOT FOLDER rw,noatime master:1 - TYPE SOURCE OPTIONS". Of version 1, a mount
 /// has some controllers.
-std::vector<Mount> findMounts(const Version &version) {
+std::vector<Mount> findMounts(const Version &version, std::string_view controller, const std::string &process) {
   std::vector<Mount> mounts;
-  std::ifstream file("/proc/self/mountinfo");
+  std::ifstream file(process + "/mountinfo");
   for (std::string line; std::getline(file, line);) {
     size_t end = line.find(" - ");
     if (end == std::string::npos)
@@ -45,11 +46,21 @@ std::vector<Mount> findMounts(const Version &version) {
     Mount mount;
     words >> ignored >> ignored >> ignored >> mount.root >> mount.folder;
     more >> type >> source >> options;
-    if (type == version.fileSystem && (&version == &second || hasWord(options, "memory")))
+    if (type == version.fileSystem && (&version == &second || hasWord(options, controller)))
       mounts.push_back(std::move(mount));
   }
   return mounts;
 }
+
+/// Where a process is in groups that have this controller, by version.
+struct Membership {
+  Membership(std::string_view ofController, const std::string &process)
+      : controller(ofController),
+        mounts{findMounts(first, ofController, process), findMounts(second, ofController, process)} {}
+
+  std::string_view controller;
+  std::vector<Mount> mounts[2];
+};
 
 uint64_t leftInGroup(const Version &version, const std::string &folder) {
   std::optional<uint64_t> limit = readNumber(folder + "/" + version.limit, "");
@@ -61,17 +72,51 @@ uint64_t leftInGroup(const Version &version, const std::string &folder) {
   return *limit - std::min(*limit, held);
 }
 
-/// `group`: as /proc/self/cgroup has it. A container may see a part of the groups alone, or all below its own.
-uint64_t leftUnder(const Version &version, const Mount &mount, std::string group) {
+/// Calls `visit` with the folder of this group and of those above it. `group`: as /proc/self/cgroup has it. A container
+/// may see a part of the groups alone, or all below its own.
+template <class Visit> void visitGroupsUnder(const Mount &mount, std::string group, Visit visit) {
   bool isBelow = mount.root != "/" && group.starts_with(mount.root);
   if (isBelow)
     group.erase(0, mount.root.size());
   else if (mount.root != "/")
     group.clear();
-  uint64_t left = leftInGroup(version, mount.folder);
+  visit(mount.folder);
   for (; group.size() > 1; group.resize(group.rfind('/')))
-    left = std::min(left, leftInGroup(version, mount.folder + group));
-  return left;
+    visit(mount.folder + group);
+}
+
+/// Calls `visit` with a version and a folder for all groups of the process. They may change.
+template <class Visit> void visitGroups(const Membership &membership, const std::string &process, Visit visit) {
+  std::ifstream file(process + "/cgroup");
+  for (std::string line; std::getline(file, line);) { // "HIERARCHY:CONTROLLERS:/GROUP"; version 2: "0::/GROUP"
+    size_t controllers = line.find(':'), group = line.find(":/");
+    if (controllers == std::string::npos || group == std::string::npos)
+      continue;
+    bool isSecond = group == controllers + 1 && line.starts_with("0:");
+    std::string_view names = std::string_view(line).substr(controllers + 1, group - controllers - 1);
+    const Version &version = isSecond ? second : first;
+    if (!isSecond && !hasWord(names, membership.controller))
+      continue;
+    for (const Mount &mount : membership.mounts[isSecond ? 1 : 0])
+      visitGroupsUnder(mount, line.substr(group + 1), [&](const std::string &folder) { visit(version, folder); });
+  }
+}
+
+/// Of one group. Infinity: there is no quota, or it cannot be read.
+double cpusOfGroup(const Version &version, const std::string &folder) {
+  std::optional<uint64_t> quota, period;
+  if (&version == &second) { // "QUOTA PERIOD" or "max PERIOD"
+    const std::string path = folder + "/cpu.max";
+    quota = readNumber(path, "");
+    if (quota)
+      period = readNumber(path, std::to_string(*quota));
+  } else { // -1: none
+    quota = readNumber(folder + "/cpu.cfs_quota_us", "");
+    period = readNumber(folder + "/cpu.cfs_period_us", "");
+  }
+  bool isLimited = quota && period && *period != 0;
+  return isLimited ? static_cast<double>(*quota) / static_cast<double>(*period)
+                   : std::numeric_limits<double>::infinity();
 }
 
 } // namespace
@@ -92,22 +137,21 @@ std::optional<uint64_t> readNumber(const std::string &path, std::string_view key
 }
 
 uint64_t leftInControlGroups() {
+  const std::string process = "/proc/self";
+  static const Membership membership("memory", process); // a program's mounts do not change
   uint64_t left = UINT64_MAX;
-  std::ifstream file("/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) { // "HIERARCHY:CONTROLLERS:/GROUP"; version 2: "0::/GROUP"
-    size_t controllers = line.find(':'), group = line.find(":/");
-    if (controllers == std::string::npos || group == std::string::npos)
-      continue;
-    bool isSecond = group == controllers + 1 && line.starts_with("0:");
-    std::string_view names = std::string_view(line).substr(controllers + 1, group - controllers - 1);
-    const Version &version = isSecond ? second : first;
-    if (!isSecond && !hasWord(names, "memory"))
-      continue;
-    static const std::vector<Mount> mounts[] = {findMounts(first), findMounts(second)}; // a program's do not change
-    for (const Mount &mount : mounts[isSecond ? 1 : 0])
-      left = std::min(left, leftUnder(version, mount, line.substr(group + 1)));
-  }
+  visitGroups(membership, process, [&](const Version &version, const std::string &folder) {
+    left = std::min(left, leftInGroup(version, folder));
+  });
   return left;
+}
+
+double cpusInControlGroups(const std::string &process) {
+  double cpus = std::numeric_limits<double>::infinity();
+  visitGroups(Membership("cpu", process), process, [&](const Version &version, const std::string &folder) {
+    cpus = std::min(cpus, cpusOfGroup(version, folder));
+  });
+  return cpus;
 }
 
 } // namespace kolo::runtime

@@ -74,6 +74,7 @@ void setFailure(Record &record, const Status &status);
 struct JoinInfo {
   uint64_t probeAddress = 0; // of a word that holds probeValue, to try cross-memory attach on
   cpu_set_t cores = {};
+  bool runsAhead = false; // CommunicatorOptions::runsAhead
 };
 
 /// What a rank announces in one exchange: the number of the exchange (the Counter), a plan, and the published input of
@@ -86,17 +87,27 @@ struct alignas(cacheLineBytes) Announcement : Counter {
 static_assert(sizeof(Announcement) % 4096 == 0);
 
 struct alignas(cacheLineBytes) RankBlock {
+  /// How many exchanges have announcements at a time: a rank may be one less ahead of another.
+  static constexpr size_t numTurns = 4;
+  /// Of so many exchanges a rank keeps what it announced.
+  static constexpr size_t numRemembered = 128;
+
   std::atomic<Presence> presence;
   std::atomic<int32_t> pid; // 0: unknown yet, or a thread of this process
   JoinInfo join;
   SeatedOn seatedOn;
-  Announcement announcements[2]; // of exchange n in [n % 2], like the records
-  Record records[2];
+  Announcement announcements[numTurns]; // of exchange n in [n % numTurns]
+  Record records[2];                    // of exchange n in [n % 2]
   // Of exchange n in [n % 2], and only where there are several hosts:
   uint32_t publishedBytes[2];                              // that other hosts must be sent
   uint64_t numRepeated[2];                                 // see RepeatCounts
   alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may access peers' memory
   std::atomic<uint64_t> finished;                          // the exchange of the last call that has ended on this rank
+  // Where ranks may run ahead: the plan announced in exchange n, in [n % numRemembered].
+  alignas(cacheLineBytes) std::atomic<uint64_t> remembered[numRemembered];
+
+  Announcement &announcementOf(uint64_t exchange) { return announcements[exchange % numTurns]; }
+  std::atomic<uint64_t> &rememberedOf(uint64_t exchange) { return remembered[exchange % numRemembered]; }
 };
 
 enum class AbortState : uint32_t { None, Claimed, Published };

@@ -43,12 +43,19 @@ Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   RankBlock &block = peers.block(peers.rank());
   block.publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
   block.numRepeated[sequence % 2] = numRepeated;
+  if (explain)
+    block.rememberedOf(sequence).store(plan, std::memory_order_relaxed);
   own.raise(sequence);
   const bool isGathered = hosts.areSeveral();
-  Status status = !isGathered ? awaitRanksHere() : hosts.speaks() ? gather() : awaitSpeaker();
+  Status status = !isGathered ? awaitRanksHere(sequence) : hosts.speaks() ? gather() : awaitSpeaker();
   if (!status.isOk())
     return status;
   agreed = isGathered ? peers.control().host().plan[sequence % 2] : planHere();
+  caughtUp = sequence;
+  for (int rank = 0; explain && agreed == differentPlans && rank < peers.size(); ++rank)
+    if (announcement(rank).plan & aheadMark)
+      if (Status difference = compareAhead(rank, sequence); !difference.isOk())
+        return difference;
   return isGathered ? compareRepeats() : Status();
 }
 
@@ -71,10 +78,10 @@ Status Exchange::compareRepeats() {
                                counts.leastRank, counts.least, counts.mostRank, counts.most));
 }
 
-Status Exchange::awaitRanksHere() {
+Status Exchange::awaitRanksHere(uint64_t exchange) {
   for (int rank : hosts.ranksHere())
-    if (!announcement(rank).hasReached(sequence))
-      if (Status status = await({announcement(rank), rank}); !status.isOk())
+    if (Announcement &awaited = peers.block(rank).announcementOf(exchange); !awaited.hasReached(exchange))
+      if (Status status = await({awaited, exchange, rank}); !status.isOk())
         return status;
   return {};
 }
@@ -82,12 +89,12 @@ Status Exchange::awaitRanksHere() {
 /// A rank that does not speak for its host.
 Status Exchange::awaitSpeaker() {
   Counter &gathered = peers.control().host().gathered;
-  return gathered.hasReached(sequence) ? Status() : await({gathered, hosts.speaker(), extraMs(peers)});
+  return gathered.hasReached(sequence) ? Status() : await({gathered, sequence, hosts.speaker(), extraMs(peers)});
 }
 
 /// The speaker of a host: what its ranks announce goes to other hosts, and what others announce comes from there.
 Status Exchange::gather() {
-  if (Status status = awaitRanksHere(); !status.isOk())
+  if (Status status = awaitRanksHere(sequence); !status.isOk())
     return status;
   HostRounds &rounds = peers.links()->rounds();
   uint64_t plan = planHere();
@@ -100,7 +107,7 @@ Status Exchange::gather() {
     rounds.send(round, sequence, plan, repeats);
     Counter &arrived = rounds.arrivedOf(round);
     if (!arrived.hasReached(sequence))
-      if (Status status = await({arrived, rounds.sourceOf(round), extraMs(peers)}); !status.isOk())
+      if (Status status = await({arrived, sequence, rounds.sourceOf(round), extraMs(peers)}); !status.isOk())
         return status;
     plan = rounds.planOf(round, sequence) == plan ? plan : differentPlans;
     repeats.add(rounds.repeatsOf(round, sequence));
@@ -179,14 +186,14 @@ int Exchange::awaitedBySpeaker() const {
 
 Status Exchange::await(const Awaited &awaited) {
   WaitPolicy policy = peers.policyFor(awaited.rank);
-  if (spinUntil(awaited.counter, sequence, policy))
+  if (spinUntil(awaited.counter, awaited.exchange, policy))
     return {};
   Clock::time_point start = Clock::now();
   int suspect = awaited.rank;
   HostBlock *spoken = hosts.speaks() ? &peers.control().host() : nullptr;
   if (spoken)
     spoken->awaited.store(awaited.rank + 1, std::memory_order_relaxed);
-  WaitEnd end = waitSlowly(awaited.counter, sequence, policy, [&] {
+  WaitEnd end = waitSlowly(awaited.counter, awaited.exchange, policy, [&] {
     if (spoken)
       spoken->lookedAt.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
     if (int lost = findLost(awaited); lost >= 0) {
@@ -214,15 +221,15 @@ Status Exchange::await(const Awaited &awaited) {
                                peers.rank(), millisecondsSince(start), hosts.describe(suspect), deed));
 }
 
-std::optional<Exchange::Departure> Exchange::findDeparture() const {
+std::optional<Exchange::Announced> Exchange::findDeparture() const {
   HostRounds &rounds = peers.links()->rounds();
   const uint64_t following = sequence + 1;
   auto departureOf = [&](int rank, uint64_t plan) {
-    return Departure{rank, plan, plan == 0 ? &peers.block(rank).records[following % 2] : nullptr};
+    return Announced{rank, plan, plan == 0 ? &peers.block(rank).records[following % 2] : nullptr};
   };
   for (int rank : hosts.ranksHere()) {
-    const RankBlock &block = peers.block(rank);
-    const Announcement &next = block.announcements[following % 2];
+    RankBlock &block = peers.block(rank);
+    const Announcement &next = block.announcementOf(following);
     if (rank != peers.rank() && next.hasReached(following) && block.numRepeated[following % 2] < numRepeated)
       return departureOf(rank, next.plan);
   }

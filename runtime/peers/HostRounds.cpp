@@ -52,13 +52,13 @@ void HostRounds::send(int round, uint64_t sequence, uint64_t plan, const RepeatC
       plan == 0 || (plan != differentPlans && blocks.block(hosts.self()).publishedBytes[sequence % 2] != 0);
   for (int distance = 0; hasEntries && distance < rounds.numCarried(round); ++distance)
     for (int rank : hosts.ranksOf(rounds.before(hosts.ownHost(), distance))) {
-      const RankBlock &block = blocks.block(rank);
+      RankBlock &block = blocks.block(rank);
       MailEntry entry;
       entry.rank = rank;
       if (plan == 0)
         entry.record = block.records[sequence % 2];
       else
-        entry.published = {block.announcements[sequence % 2].published, block.publishedBytes[sequence % 2]};
+        entry.published = {block.announcementOf(sequence).published, block.publishedBytes[sequence % 2]};
       if (sizeBytes + mailEntryBytes(entry, plan) > maxMailBytes)
         send();
       sizeBytes += mailEntryBytes(entry, plan);
@@ -122,7 +122,7 @@ Status HostRounds::takeEntry(int sender, const Mail &mail, const MailEntry &entr
   if (mail.plan == 0) {
     block.records[turn] = entry.record;
   } else {
-    std::ranges::copy(entry.published, block.announcements[turn].published);
+    std::ranges::copy(entry.published, block.announcementOf(mail.sequence).published);
     block.publishedBytes[turn] = static_cast<uint32_t>(entry.published.size());
   }
   lastSequence[static_cast<size_t>(entry.rank)] = mail.sequence;

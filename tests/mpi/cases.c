@@ -36,6 +36,48 @@ static void deadlock(void) {
   }
 }
 
+/* One rooted call of kind 0 to 3; checks what it gives. */
+static void rooted(int kind, int bytes, int value) {
+  static char in[1 << 16], out[1 << 16];
+  const int root = 1, isRoot = rank == root;
+  double sum = 0, own = value + rank;
+  memset(in, isRoot || kind > 1 ? value : 0, sizeof(in));
+  if (kind == 0)
+    MPI_Bcast(in, bytes, MPI_CHAR, root, MPI_COMM_WORLD);
+  if (kind == 1)
+    MPI_Scatter(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, root, MPI_COMM_WORLD);
+  if (kind == 2)
+    MPI_Gather(in, bytes, MPI_CHAR, out, bytes, MPI_CHAR, root, MPI_COMM_WORLD);
+  if (kind == 3)
+    MPI_Reduce(&own, &sum, 1, MPI_DOUBLE, MPI_SUM, root, MPI_COMM_WORLD);
+  check(kind != 0 || in[bytes - 1] == value, "broadcast");
+  check(kind != 1 || out[bytes - 1] == value, "scatter");
+  check(kind != 2 || !isRoot || out[size * bytes - 1] == value, "gather");
+  check(kind != 3 || !isRoot || sum == size * value + size * (size - 1) / 2, "sum");
+}
+
+/* Who needs nothing of others makes three calls before they come to the first one. MPI does not promise this. */
+static void ahead(void) {
+  const int root = 1;
+  warmUp(MPI_COMM_WORLD);
+  for (int round = 0; round < 10; ++round)
+    for (int kind = 0; kind < 4; ++kind) {
+      const int bytes = round % 2 ? 1 : 2000, waits = kind < 2 ? rank != root : rank == root;
+      int token = 0;
+      rooted(kind, bytes, 99);
+      if (waits && kind < 2)
+        MPI_Recv(&token, 1, MPI_INT, root, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      for (int i = 1; waits && kind >= 2 && i < size; ++i)
+        MPI_Recv(&token, 1, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      for (int call = 0; call < 3; ++call)
+        rooted(kind, bytes, round + call);
+      for (int peer = 0; !waits && peer < size; ++peer)
+        if (kind < 2 ? peer != root : peer == root)
+          MPI_Send(&token, 1, MPI_INT, peer, 5, MPI_COMM_WORLD);
+      MPI_Barrier(MPI_COMM_WORLD);
+    }
+}
+
 /* The root's type has gaps, the others' have none. */
 static void strided(void) {
   enum { count = 37 };
@@ -404,10 +446,19 @@ static void speed(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct Case cases[] = {
-      {"deadlock", deadlock},     {"strided", strided},     {"in-place", inPlace}, {"communicators", communicators},
-      {"random", randomCalls},    {"forwarded", forwarded}, {"counts", counts},    {"death", death},
-      {"allocated", allocated},   {"alike", alike},         {"speed", speed},      {"named", named},
-      {"named-apart", namedApart}};
+  const struct Case cases[] = {{"ahead", ahead},
+                               {"deadlock", deadlock},
+                               {"strided", strided},
+                               {"in-place", inPlace},
+                               {"communicators", communicators},
+                               {"random", randomCalls},
+                               {"forwarded", forwarded},
+                               {"counts", counts},
+                               {"death", death},
+                               {"allocated", allocated},
+                               {"alike", alike},
+                               {"speed", speed},
+                               {"named", named},
+                               {"named-apart", namedApart}};
   return runCase(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -72,6 +72,9 @@ class Cases(MpiTest):
     def test_a_wait_lets_mpi_make_progress(self):
         self.expectCarried(14, 2, self.program, "deadlock")
 
+    def test_ranks_run_ahead_in_rooted_calls(self):
+        self.expectCarried(200, 4, self.program, "ahead", seconds=30)
+
     def test_datatypes_may_differ_between_ranks(self):
         for ranks in (2, 4):
             self.expectCarried(10, ranks, self.program, "strided")

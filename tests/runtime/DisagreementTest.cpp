@@ -123,7 +123,7 @@ TEST(Refusal, NamesWhatIsWrongWithTheCall) {
                     {"no program 'nothing'"}),
             "");
   EXPECT_EQ(refused([](int, CallArguments &arguments) { arguments.program = ""; }, StatusCode::InvalidArgument,
-                    {"12 programs: name one"}),
+                    {"14 programs: name one"}),
             "");
   EXPECT_EQ(refused([](int, CallArguments &arguments) { arguments.type = static_cast<DataType>(99); },
                     StatusCode::InvalidArgument, {"99 is not a data type"}),

@@ -56,7 +56,7 @@ protected:
 TEST_F(Loader, AGoodPluginTellsWhatItsManifestSays) {
   auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
   ASSERT_TRUE(plugin.isOk()) << plugin.status().message();
-  EXPECT_EQ(plugin->programs().size(), 12u);
+  EXPECT_EQ(plugin->programs().size(), 14u);
   const ProgramInfo *ring = plugin->findProgram("ringAllGather");
   ASSERT_NE(ring, nullptr);
   EXPECT_EQ(ring->collective, CollectiveKind::AllGather);
@@ -247,5 +247,5 @@ TEST_F(Loader, AManifestThatDisagreesWithTheCodeIsRefused) {
   EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "'other' in its manifest"), "");
   changed = json::parse(manifest);
   changed["programs"].erase(5);
-  EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "11 programs, its code 12"), "");
+  EXPECT_EQ(failure(withManifest(changed.dump()), StatusCode::BadPlugin, "13 programs, its code 14"), "");
 }

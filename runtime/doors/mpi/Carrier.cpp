@@ -203,6 +203,7 @@ void Carrier::connect() {
   // A rank may compute for as long as it likes before it calls; a peer's death is noticed at once.
   options.timeoutMs = std::numeric_limits<int>::max();
   options.progress = driveMpi;
+  options.runsAhead = true; // as MPI's ranks do
   auto exchange = [this](const void *from, size_t sizeBytes, void *all) -> Status {
     auto count = static_cast<int>(sizeBytes);
     bool isDone = PMPI_Allgather(from, count, MPI_BYTE, all, count, MPI_BYTE, owner) == MPI_SUCCESS;

@@ -253,6 +253,44 @@ static const KoloReduceKernel reduceKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS]
 static const KoloReduceKernel wrongKernels[KOLO_NUM_TYPES][KOLO_NUM_REDUCTIONS];
 static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F32] = averageF32};
 
+/* Rooted programs that publish their inputs. */
+static int64_t oneBlock(const KoloShape *shape) { return shape->count * shape->elementBytes; }
+
+static void publishAtRoot(In in) {
+  Part part = partOf(in);
+  int64_t e = in->elementBytes, begin = part.begin * e;
+  if (selfRank(in) == in->root)
+    copyBytes((char *)in->local[KOLO_PUBLISHED] + begin, (const char *)in->local[KOLO_INPUT] + begin,
+              (part.end - part.begin) * e);
+}
+
+static int32_t publishedBroadcast(In in) {
+  Part part = partOf(in);
+  int64_t e = in->elementBytes, begin = part.begin * e;
+  copyBytes((char *)in->local[KOLO_OUTPUT] + begin, (const char *)in->peers[KOLO_PUBLISHED][in->root] + begin,
+            (part.end - part.begin) * e);
+  return 0;
+}
+
+static void publishEverywhere(In in) {
+  Part part = partOf(in);
+  int64_t e = in->elementBytes, begin = part.begin * e;
+  copyBytes((char *)in->local[KOLO_PUBLISHED] + begin, (const char *)in->local[KOLO_INPUT] + begin,
+            (part.end - part.begin) * e);
+}
+
+static int32_t publishedReduce(In in) {
+  Part part = partOf(in);
+  int64_t e = in->elementBytes, begin = part.begin * e;
+  if (selfRank(in) != in->root)
+    return 0;
+  char *out = (char *)in->local[KOLO_OUTPUT] + begin;
+  copyBytes(out, (const char *)in->peers[KOLO_PUBLISHED][0] + begin, (part.end - part.begin) * e);
+  for (int64_t rank = 1; rank < numRanks(in->dimSizes); ++rank)
+    combine(in, out, (const char *)in->peers[KOLO_PUBLISHED][rank] + begin, part.end - part.begin);
+  return 0;
+}
+
 #define PROGRAM(function, scratch) {.name = #function, .run = function, .scratchBytes = scratch}
 static const KoloProgram programs[] = {
     PROGRAM(ringAllGather, noScratch),
@@ -267,6 +305,16 @@ static const KoloProgram programs[] = {
     PROGRAM(slotAllGather, slotPerRank),
     PROGRAM(storesAllGather, slotPerRank),
     {.name = "togetherAllGather", .run = ringAllGather, .scratchBytes = noScratch},
+    {.name = "publishedBroadcast",
+     .run = publishedBroadcast,
+     .scratchBytes = noScratch,
+     .publish = publishAtRoot,
+     .publishedBytes = oneBlock},
+    {.name = "publishedReduce",
+     .run = publishedReduce,
+     .scratchBytes = noScratch,
+     .publish = publishEverywhere,
+     .publishedBytes = oneBlock},
 };
 #if defined(__x86_64__)
 #define THIS_CPU "x86-64"

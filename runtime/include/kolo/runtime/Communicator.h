@@ -37,6 +37,10 @@ struct CommunicatorOptions {
   // What the communicator is for, such as "dp", "tp" or "pp"; the same on every rank. A plugin's selection may have
   // entries for a tag: so that gradients are compressed, and activations are not.
   std::string tag = {};
+  // Whether a rank that needs nothing of others returns from a rooted call on one host before they come to it. That is
+  // the root of a small broadcast or scatter, and the other ranks of a small reduce or gather. Then a Mismatch, or a
+  // null buffer, may only be found in a later call, and aborts the communicator. The same on every rank.
+  bool runsAhead = false;
 };
 
 /// What this rank moved and said. The bytes are those of programs, in whatever memory; packets count as the data in

@@ -184,15 +184,15 @@ typedef struct KoloShape {
  * reduce-scatter and scatter; elements per pair of ranks for all-to-all; elements of the whole vector otherwise. */
 typedef struct KoloProgram {
   const char *name;
-  /* Runs this lane's part of the collective, once all ranks have entered the call; blocks until it is complete on this
-   * rank: the outputs are written and no peer will touch this rank's buffers any more. Returns 0 or what a wait
-   * returned. */
+  /* Runs this lane's part of the collective, once all ranks have entered the call, but see `publish`. Blocks until it
+   * is complete on this rank: the outputs are written and no peer will touch this rank's buffers any more. Returns 0 or
+   * what a wait returned. */
   int32_t (*run)(const KoloInvocation *invocation);
   /* Bytes of scratch memory that `run` needs for this shape; the same on every rank. */
   int64_t (*scratchBytes)(const KoloShape *shape);
-  /* Writes what this lane publishes. Called for every lane before `run`, which then is called on no rank before all
-   * ranks have entered the call and published. Reads this rank's input, writes its published memory, and touches
-   * nothing else. Null: the program publishes nothing. */
+  /* Writes what this lane publishes. Called for every lane before `run`, which is then called once those ranks whose
+   * inputs this rank's result depends on have entered the call and published. Reads this rank's input, writes its
+   * published memory, and touches nothing else. Null: the program publishes nothing. */
   void (*publish)(const KoloInvocation *invocation);
   /* Bytes that it publishes; the same on every rank. A call that publishes much is run in pieces, of fewer elements
    * each, one after the other, in each of which all ranks enter anew. Null as `publish`. */
