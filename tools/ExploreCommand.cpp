@@ -4,15 +4,13 @@
 #include "tools/CostReport.h"
 #include "tools/compile/Devices.h"
 #include "tools/compile/Schedules.h"
-#include "tools/compile/TuningTable.h"
-#include "tools/explore/Explore.h"
+#include "tools/explore/ExplorationTable.h"
 #include "tools/report/Report.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <set>
 #include <sstream>
@@ -93,17 +91,14 @@ struct Report {
            (of.placement.empty() ? "" : " " + of.placement);
   }
   double gigabytesPerSecond(double seconds, size_t size) const { return double(request.sizes[size]) / seconds / 1e9; }
-  /// All that are ranked at some size, each once, in order of number.
-  std::vector<size_t> shown(bool onlyBest) const {
-    std::set<size_t> numbers;
-    for (const SizeResult &size : found.sizes) {
-      for (const Choice &choice : size.best)
-        numbers.insert(choice.candidate);
-      if (!onlyBest && size.shipped)
-        numbers.insert(size.shipped->candidate);
-      if (!onlyBest && size.rings)
-        numbers.insert(size.rings->candidate);
-    }
+  /// All that are ranked at some size, or shown beside those, each once, in order of number.
+  std::vector<size_t> shown() const {
+    const std::vector<size_t> ranked = rankedIn(found);
+    std::set<size_t> numbers(ranked.begin(), ranked.end());
+    for (const SizeResult &size : found.sizes)
+      for (const std::optional<Choice> *choice : {&size.shipped, &size.rings})
+        if (*choice)
+          numbers.insert((*choice)->candidate);
     return {numbers.begin(), numbers.end()};
   }
 };
@@ -160,7 +155,7 @@ void printCounts(const Report &report) {
         "inferred again: {:>5}  programs that few nodes prove and all nodes refute; ranked as inferred for all\n",
         found.numInferredForAll);
   fmt::print("\nproved:\n");
-  for (size_t number : report.shown(true))
+  for (size_t number : rankedIn(report.found))
     fmt::print("  {}, on {}\n", report.label(number), report.candidate(number).provedOn);
 }
 
@@ -224,7 +219,7 @@ Json toJson(const Report &report) {
                    "closed form",
                    {}};
   std::map<size_t, size_t> places; // in `schedules`, by candidate
-  for (size_t number : report.shown(false)) {
+  for (size_t number : report.shown()) {
     places[number] = costs.schedules.size();
     costs.schedules.push_back(costed(report, number));
   }
@@ -291,108 +286,12 @@ void writeSources(const Report &report) {
   }
 }
 
-/// In closed form, corrected as at the nearest size at which it is ranked.
-double secondsOf(const Report &report, size_t number, size_t size) {
-  std::optional<double> correction;
-  size_t nearest = SIZE_MAX;
-  for (size_t other = 0; other < report.found.sizes.size(); ++other)
-    for (const Choice &choice : report.found.sizes[other].best)
-      if (size_t distance = other < size ? size - other : other - size;
-          choice.candidate == number && distance < nearest) {
-        nearest = distance;
-        correction = choice.correction;
-      }
-  return report.candidate(number).seconds[size] * correction.value_or(1);
-}
-
-/// Of the candidates that are proved and allowed, the fastest at a size on a mesh, or in one dimension. Nothing where
-/// there is none.
-std::optional<size_t> fastestOn(const Report &report, const cost::PlacedMesh &mesh, size_t size) {
-  std::optional<size_t> best;
-  for (size_t number : report.shown(true)) {
-    const PlacedCandidate &candidate = report.candidate(number);
-    bool fits = candidate.mesh.names.size() == 1 || candidate.mesh.names == mesh.names;
-    if (fits && std::isfinite(candidate.seconds[size]) &&
-        (!best || secondsOf(report, number, size) < secondsOf(report, *best, size)))
-      best = number;
-  }
-  return best;
-}
-
-/// What a table says of some calls, and who does them.
-struct Selected {
-  TableEntry entry;
-  size_t candidate;
-};
-
-/// Entries for calls on one mesh.
-void addEntries(std::vector<Selected> &table, const Report &report, const cost::PlacedMesh &mesh,
-                runtime::MemoryKind memory) {
-  const std::vector<int64_t> &sizes = report.request.sizes;
-  for (size_t size = 0; size < sizes.size(); ++size) {
-    const std::optional<size_t> number = fastestOn(report, mesh, size);
-    if (!number)
-      return; // larger calls take more scratch memory
-    bool isLast = size + 1 == sizes.size();
-    if (!isLast && fastestOn(report, mesh, size + 1) == number)
-      continue;
-    const PlacedCandidate &candidate = report.candidate(*number);
-    TableEntry entry{*runtime::parseCollectiveKind(report.command.collective),
-                     int(mesh.numRanks()),
-                     memory,
-                     {},
-                     candidate.definition.name,
-                     candidate.schedule};
-    if (mesh.names.size() > 1)
-      entry.mesh = toMesh(mesh);
-    if (!isLast) // a size between two goes by the nearer, by ratio
-      entry.upToBytes = int64_t(std::sqrt(double(sizes[size]) * double(sizes[size + 1])));
-    table.push_back({std::move(entry), *number});
-  }
-}
-
-/// Entries for every mesh that one of the best has.
-std::vector<Selected> tableOf(const Report &report) {
-  std::map<std::vector<std::pair<int64_t, std::string>>, cost::PlacedMesh> meshes; // in the order of tables
-  for (size_t number : report.shown(true)) {
-    const cost::PlacedMesh &mesh = report.candidate(number).mesh;
-    std::vector<std::pair<int64_t, std::string>> key;
-    for (size_t i = 0; mesh.names.size() > 1 && i < mesh.names.size(); ++i)
-      key.emplace_back(mesh.sizes[i], mesh.names[i]);
-    meshes.try_emplace(key, mesh);
-  }
-  std::vector<Selected> table;
-  for (const auto &[key, mesh] : meshes)
-    for (runtime::MemoryKind memory : {runtime::MemoryKind::Windows, runtime::MemoryKind::Ordinary})
-      addEntries(table, report, mesh, memory); // the models do not tell the kinds of memory apart
-  return table;
-}
-
-/// The programs that a table names, in one plugin, which selects among them as the table says.
-CompileRequest pluginRequest(const Report &report, const std::vector<Selected> &table) {
-  CompileRequest request;
-  for (const auto &[entry, number] : table) {
-    const PlacedCandidate &candidate = report.candidate(number);
-    std::string name = entry.algorithm + suffixFor(entry.schedule);
-    auto program =
-        std::ranges::find(request.programs, name, [](const ProgramRequest &known) { return known.definition.name; });
-    if (program == request.programs.end()) {
-      program = request.programs.insert(program, {candidate.definition, {}, candidate.schedule});
-      program->definition.name = name;
-    }
-    if (runtime::Mesh mesh = toMesh(candidate.mesh); std::ranges::find(program->meshes, mesh) == program->meshes.end())
-      program->meshes.push_back(mesh);
-    request.selection.push_back({entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh});
-  }
-  return request;
-}
-
 /// The plugin, and the table.
 void writePlugin(const Report &report) {
   const std::filesystem::path folder = report.command.plugins;
   std::filesystem::create_directories(folder);
-  std::vector<Selected> table = tableOf(report);
-  CompileRequest request = pluginRequest(report, table);
+  const std::vector<Selected> table = tableOf(report.request, report.found);
+  CompileRequest request = requestFor(report.found, table);
   Targets targets = parseTargets(report.command.target);
   request.cpu = targets.cpu;
   request.devices = targets.devices;

@@ -86,6 +86,8 @@ std::string ranksText(const Json &entry) {
 /// What an entry asks beside.
 std::string remarkOn(const Json &entry) {
   std::string remark = entry.contains("tag") ? ", of communicators tagged " + entry.at("tag").get<std::string>() : "";
+  if (entry.contains("lanes"))
+    remark += fmt::format(", {} lanes on devices", entry.at("lanes").get<int64_t>());
   return remark + (entry.value("lossy", false) ? ", may lose bits" : "");
 }
 

@@ -236,7 +236,7 @@ RankJob RunOptions::makeJob() const {
   if (isPlugin && scheduleOptions.schedule().order == Summation::OneOrder)
     checkOrder(job, what);
   checkRoot(job);
-  job.options.lanes = lanes > 0 ? lanes : deviceKind() ? runtime::DeviceOptions().lanes : 1;
+  job.options.lanes = lanes > 0 ? lanes : deviceKind() ? runtime::defaultLanes : 1;
   if (timeoutMs > 0) {
     job.options.timeoutMs = timeoutMs;
     unsetenv("KOLO_TIMEOUT_MS"); // a flag is meant more than a variable

@@ -202,6 +202,7 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
                  toString(memory));
   setProgram(plugin, static_cast<size_t>(entry->program), call);
   call.mesh = meshFor(*entry, *call.info, arguments.mesh);
+  call.tableLanes = entry->lanes;
   return {};
 }
 

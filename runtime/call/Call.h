@@ -71,6 +71,7 @@ struct Call : CallPlace, CallElements, CallBuffers {
   bool publishes = false;
   bool hasPackets = false;
   int64_t numLanes = 1; // of every rank; the caller of planCall sets it
+  int tableLanes = 0;   // on devices, as the entry says that selected the program; 0: none does
 
   int64_t unitBytes() const { return key.count * elementBytes; }
   bool isWidened() const { return computedType != key.type; }

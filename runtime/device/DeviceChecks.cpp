@@ -31,8 +31,9 @@ Status planRank(DevicePlan &plan, size_t local, const DeviceRanks &ranks, const 
   if (call->info->enters)
     return error(StatusCode::BadPlugin, "program '{}' was compiled for the host alone, where ranks enter together",
                  call->info->name);
-  call->numLanes = ranks.options.lanes;
+  call->numLanes = ranks.lanesOf(arguments.program.empty() ? call->tableLanes : arguments.lanes);
   plan.key.call = call->key;
+  plan.key.lanes = call->numLanes;
   plan.calls.push_back(*call);
   return {};
 }
@@ -68,12 +69,12 @@ Status checkResidency(const DevicePlan &plan, const DeviceRanks &ranks, size_t d
       on.driver().countResident(on.ordinal(), &kernel, static_cast<uint32_t>(ranks.options.threads), &capacity);
   if (Status status = on.status(code, "counting resident blocks"); !status.isOk())
     return status;
-  int64_t numBlocks = int64_t(ranks.ranksOnDevice[device]) * ranks.options.lanes;
+  int64_t numBlocks = ranks.ranksOnDevice[device] * call.numLanes;
   if (numBlocks > capacity)
     return error(
         StatusCode::InvalidArgument,
         "{} ranks of {} lanes are {} blocks of {} threads on device {}, which holds {} of program '{}' at once",
-        ranks.ranksOnDevice[device], ranks.options.lanes, numBlocks, ranks.options.threads, on.ordinal(), capacity,
+        ranks.ranksOnDevice[device], call.numLanes, numBlocks, ranks.options.threads, on.ordinal(), capacity,
         call.info->name);
   return {};
 }

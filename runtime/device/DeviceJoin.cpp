@@ -15,7 +15,8 @@ namespace {
 
 /// Replaces options by environment variables. InvalidArgument: a value is out of range.
 Status settleOptions(DeviceOptions &options) {
-  Result<Settings> settings = readSettings({.timeoutMs = options.timeoutMs, .lanes = options.lanes});
+  Result<Settings> settings =
+      readSettings({.timeoutMs = options.timeoutMs, .lanes = options.lanes ? options.lanes : defaultLanes});
   if (!settings.isOk())
     return settings.status();
   options.timeoutMs = settings->timeoutMs;
@@ -96,6 +97,12 @@ Status openDevices(DeviceRanks &ranks, std::span<const int> ordinals, std::span<
 
 const char *DeviceRanks::queuesVariable() const {
   return options.kind == DeviceKind::Cuda ? "CUDA_DEVICE_MAX_CONNECTIONS" : "GPU_MAX_HW_QUEUES";
+}
+
+int DeviceRanks::lanesOf(int ofTable) const {
+  if (options.lanes)
+    return options.lanes;
+  return ofTable ? std::min(ofTable, mostTableLanes) : defaultLanes;
 }
 
 std::shared_ptr<OpenDevice> DeviceRanks::deviceOf(int rank) const {

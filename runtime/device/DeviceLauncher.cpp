@@ -119,7 +119,7 @@ Status DeviceLauncher::launchKernel(const DevicePlan &plan, const DeviceTable &t
   const OpenDevice &device = *ranks.devices[first.device];
   KoloDriverLaunch launch = {};
   launch.kernel = &plan.images[first.device]->kernels[static_cast<size_t>(plan.calls.front().key.program)];
-  launch.gridX = static_cast<uint32_t>(ranks.options.lanes);
+  launch.gridX = static_cast<uint32_t>(plan.calls.front().numLanes);
   launch.gridY = static_cast<uint32_t>(group.size());
   launch.numThreads = static_cast<uint32_t>(ranks.options.threads);
   launch.stream = stream;

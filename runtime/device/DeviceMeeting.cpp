@@ -44,7 +44,7 @@ uint64_t digestOf(const DeviceCallKey &key, uint64_t digest) {
   digest = mixed(digest, static_cast<uint64_t>(call.count));
   for (int32_t value : {call.program, call.type, call.reduction, call.root})
     digest = mixed(digest, static_cast<uint32_t>(value));
-  return mixed(mixed(digest, key.input), key.output);
+  return mixed(mixed(mixed(digest, key.input), key.output), static_cast<uint64_t>(key.lanes));
 }
 
 Status rankRefused(int rank, StatusCode code, const char *message) {
@@ -68,6 +68,10 @@ Status nameDifference(int first, const DeviceCallKey &left, int second, const De
       return rankError(StatusCode::Mismatch, second,
                        "ranks disagree on where the {} is: rank {} called with {}, rank {} with {}", place.name, first,
                        describePlace(place.left), second, describePlace(place.right));
+  if (left.lanes != right.lanes)
+    return rankError(StatusCode::Mismatch, second,
+                     "ranks disagree on lanes: rank {} has {} in this call, rank {} has {}", first, left.lanes, second,
+                     right.lanes);
   return rankError(StatusCode::Mismatch, second, "ranks {} and {} disagree on an earlier call", first, second);
 }
 

@@ -56,6 +56,7 @@ inline uint64_t offsetOf(DevicePlace place) { return place & ((uint64_t(1) << pl
 struct DeviceCallKey {
   CallKey call;
   DevicePlace input = 0, output = 0;
+  int64_t lanes = 0;
 };
 
 /// A rank's announcement of one call.

@@ -136,7 +136,7 @@ void *DevicePlaces::userBufferOf(const DevicePlan &plan, bool isInput, int rank)
 TableAddresses DevicePlaces::addressesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn) const {
   TableAddresses addresses;
   addresses.timeoutNs = static_cast<uint64_t>(ranks.options.timeoutMs) * nanosecondsPerMs;
-  addresses.numLanes = ranks.options.lanes;
+  addresses.mostLanes = static_cast<size_t>(ranks.mostLanes());
   addresses.count = pieces.count;
   for (int rank = 0; rank < ranks.size; ++rank) {
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)

@@ -56,11 +56,10 @@ struct TableWriter {
     invocation.packetCalls = static_cast<uint64_t *>(shape.packetCalls[index].data());
     invocation.packetBytes = call.hasPackets ? call.packetBytesFor(addresses.count) : 0;
     invocation.abort = addresses.abort;
-    invocation.failures = static_cast<KoloDeviceFailure *>(plan.program->failures.data()) +
-                          index * static_cast<size_t>(addresses.numLanes);
+    invocation.failures = static_cast<KoloDeviceFailure *>(plan.program->failures.data()) + index * addresses.mostLanes;
     invocation.timeoutNs = addresses.timeoutNs;
     std::ranges::transform(invocation.dimSizes, invocation.dimReciprocals, kolo_reciprocal);
-    invocation.laneReciprocal = kolo_reciprocal(addresses.numLanes);
+    invocation.laneReciprocal = kolo_reciprocal(call.numLanes);
     std::memcpy(content.data() + local.position * sizeof(invocation), &invocation, sizeof(invocation));
   }
 

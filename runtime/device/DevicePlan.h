@@ -29,8 +29,8 @@ struct DeviceProgram {
   std::vector<OfRank> ranks; // of this process
   DeviceMemory failures;     // in host memory: [local rank][lane]
 
-  const KoloDeviceFailure *failureOf(size_t local, int lane, int numLanes) const {
-    return static_cast<const KoloDeviceFailure *>(failures.data()) + local * static_cast<size_t>(numLanes) +
+  const KoloDeviceFailure *failureOf(size_t local, int lane, int mostLanes) const {
+    return static_cast<const KoloDeviceFailure *>(failures.data()) + local * static_cast<size_t>(mostLanes) +
            static_cast<size_t>(lane);
   }
 };
@@ -110,7 +110,7 @@ struct TableAddresses {
   std::vector<void *> semaphores;
   uint64_t *abort = nullptr;
   uint64_t timeoutNs = 1;
-  int numLanes = 1;
+  size_t mostLanes = 1; // of any call: failure records of a rank
   int64_t count = 0;
 };
 

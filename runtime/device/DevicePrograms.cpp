@@ -24,7 +24,7 @@ Result<DeviceMemory> allocateCleared(const std::shared_ptr<OpenDevice> &device, 
 }
 
 size_t DevicePrograms::semaphoreBytes(const DevicePlan &plan) const {
-  const size_t number = static_cast<size_t>(ranks.options.lanes) *
+  const size_t number = static_cast<size_t>(ranks.mostLanes()) *
                         static_cast<size_t>(plan.calls.front().info->numSemaphores) * static_cast<size_t>(ranks.size);
   return std::max<size_t>(number, 1) * sizeof(uint64_t);
 }
@@ -39,7 +39,7 @@ Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores) {
   made->plugin = plan.plugin;
   made->info = plan.calls.front().info;
   made->semaphores = semaphores;
-  size_t numFailures = ranks.locals.size() * static_cast<size_t>(ranks.options.lanes);
+  size_t numFailures = ranks.locals.size() * static_cast<size_t>(ranks.mostLanes());
   Result<DeviceMemory> failures =
       DeviceMemory::allocate(ranks.devices.front(), KOLO_MEMORY_HOST, numFailures * sizeof(KoloDeviceFailure));
   if (!failures.isOk())
@@ -47,7 +47,7 @@ Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores) {
   made->failures = std::move(failures).value();
   for (const LocalRank &local : ranks.locals) {
     DeviceProgram::OfRank &own = made->ranks.emplace_back();
-    const size_t ofCalls = static_cast<size_t>(ranks.options.lanes) * sizeof(uint64_t);
+    const size_t ofCalls = static_cast<size_t>(ranks.mostLanes()) * sizeof(uint64_t);
     for (auto [memory, sizeBytes] :
          {std::pair(&own.sent, semaphores.sizeBytes), {&own.awaited, semaphores.sizeBytes}, {&own.calls, ofCalls}}) {
       Result<DeviceMemory> cleared = allocateCleared(ranks.devices[local.device], sizeBytes);
@@ -65,8 +65,8 @@ DevicePrograms::LaneFailure DevicePrograms::findFailure() const {
   LaneFailure found;
   for (const auto &[key, program] : programs)
     for (size_t local = 0; program->failures.data() && local < ranks.locals.size(); ++local)
-      for (int lane = 0; lane < ranks.options.lanes; ++lane) {
-        const KoloDeviceFailure *noted = program->failureOf(local, lane, ranks.options.lanes);
+      for (int lane = 0; lane < ranks.mostLanes(); ++lane) {
+        const KoloDeviceFailure *noted = program->failureOf(local, lane, ranks.mostLanes());
         const uint64_t code = codeOf(*noted);
         if (code == KOLO_DEVICE_OK ||
             (found.noted && (code != KOLO_DEVICE_TIMEOUT || codeOf(*found.noted) == KOLO_DEVICE_TIMEOUT)))

@@ -5,6 +5,7 @@
 #include "device/OpenDevice.h"
 #include "kolo/runtime/Device.h"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <optional>
@@ -28,6 +29,10 @@ struct DeviceRanks {
   std::shared_ptr<OpenDevice> deviceOf(int rank) const;
   /// By which the driver gives a device more hardware queues.
   const char *queuesVariable() const;
+  /// Of a call, where `ofTable` is what the plugin's selection says: see DeviceOptions::lanes.
+  int lanesOf(int ofTable) const;
+  /// Of any call.
+  int mostLanes() const { return options.lanes ? options.lanes : std::max(defaultLanes, mostTableLanes); }
 
   DeviceOptions options;
   int size = 0;             // of all processes

@@ -65,7 +65,8 @@ Status DeviceResources::growFor(const Need &need) {
 
 DeviceResources::ShapeKey DeviceResources::shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const {
   const Call &call = plan.calls.front();
-  ShapeKey key = {{plan.plugin->content, call.key.program}, {}, pieces.count, call.elementBytes, call.root, false};
+  ShapeKey key = {
+      {plan.plugin->content, call.key.program}, {}, pieces.count, call.elementBytes, call.root, call.numLanes, false};
   std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, key.mesh.begin());
   size_t largest = static_cast<size_t>(std::max(call.largest.input, call.largest.output) * call.elementBytes);
   key.hasStaging = plan.isStaged && largest * static_cast<size_t>(pieces.count) > stagingBytes();
@@ -166,7 +167,7 @@ Result<std::shared_ptr<DeviceShape>> DeviceResources::makeShape(const DevicePlan
     if (!plan.calls.front().hasPackets)
       continue;
     Result<DeviceMemory> cleared =
-        allocateCleared(ranks.devices[local.device], static_cast<size_t>(ranks.options.lanes) * sizeof(uint64_t));
+        allocateCleared(ranks.devices[local.device], static_cast<size_t>(ranks.mostLanes()) * sizeof(uint64_t));
     if (!cleared.isOk())
       return cleared.status();
     calls = std::move(cleared).value();

@@ -56,7 +56,7 @@ private:
   struct ShapeKey {
     ProgramKey program;
     std::array<int64_t, KOLO_MAX_MESH_DIMS> mesh;
-    int64_t count, elementBytes, root;
+    int64_t count, elementBytes, root, numLanes;
     bool hasStaging;
     auto operator<=>(const ShapeKey &) const = default;
   };

@@ -238,7 +238,7 @@ std::optional<SelectedProgram> Plugin::select(const SelectionQuery &query) const
   if (!entry)
     return std::nullopt;
   const ProgramInfo &info = programs()[static_cast<size_t>(entry->program)];
-  return SelectedProgram{&info, meshFor(*entry, info, query.mesh)};
+  return SelectedProgram{&info, meshFor(*entry, info, query.mesh), entry->lanes};
 }
 
 Status Plugin::roundTrip(std::string_view codec, DataType type, const void *in, void *out, int64_t count) const {

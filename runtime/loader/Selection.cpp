@@ -1,5 +1,7 @@
 #include "loader/Selection.h"
 
+#include "kolo/runtime/Communicator.h"
+
 #include <algorithm>
 #include <numeric>
 #include <tuple>
@@ -78,6 +80,13 @@ int64_t readEnd(ManifestReader &reader, const json &entry, const std::string &pa
   return end;
 }
 
+int readLanes(ManifestReader &reader, const json &value, const std::string &path) {
+  const int64_t lanes = reader.number(value, path + "lanes", 1);
+  if (lanes > maxLanes)
+    reader.fail(path + "lanes", fmt::format("is above {}", maxLanes));
+  return static_cast<int>(std::min<int64_t>(lanes, maxLanes));
+}
+
 SelectionEntry readEntry(ManifestReader &reader, const json &object, const std::string &path,
                          std::span<const ProgramInfo> programs) {
   SelectionEntry entry;
@@ -94,6 +103,8 @@ SelectionEntry readEntry(ManifestReader &reader, const json &object, const std::
   else
     reader.fail(path + "memory", "is neither windows nor ordinary");
   entry.upToBytes = readEnd(reader, object, path);
+  if (object.is_object() && object.contains("lanes"))
+    entry.lanes = readLanes(reader, object["lanes"], path);
   std::string name = reader.text(object, "program", path);
   auto program =
       std::find_if(programs.begin(), programs.end(), [&](const ProgramInfo &info) { return info.name == name; });

@@ -182,6 +182,8 @@ static ordered_json describeSelection(const std::vector<Selection> &selection) {
     object["program"] = entry.program;
     if (entry.allowsLoss)
       object["lossy"] = true;
+    if (entry.lanes)
+      object["lanes"] = entry.lanes;
   }
   return result;
 }

@@ -26,6 +26,7 @@ struct Selection {
   std::string program;
   std::string tag = {}; // empty: any communicator
   bool allowsLoss = false;
+  int64_t lanes = 0; // of every rank on devices; 0: it does not say
 };
 
 struct PackRequest {

@@ -158,6 +158,25 @@ class Explore(ToolTest):
                     self.assertRegex(ran, rf"the plugin selects {program}[.\w]*\n")
                     self.assertIn("every byte is right", ran)
 
+    def test_its_table_says_how_many_lanes_calls_on_devices_have(self):
+        """Only a machine says what a lane moves; small calls have few, large ones many, and never more than allowed."""
+        words = ["explore", "all_reduce", "--structures", "0", "--bytes", "1K,1M,1G", "--runners-up", "0", "--emit", "found"]
+        lanes = {}
+        for machine, limit in (("mi300x", []), ("mi300x", ["--max-lanes", "4"]), ("dgx-h100", [])):
+            self.succeeds(*words, "--machine", machine, *limit)
+            with open(self.file("found/table.json")) as text:
+                entries = json.load(text)["entries"]
+            [selected] = [json.loads(self.succeeds("inspect", "found/all_reduce.so", "--json"))["selection"]]
+            self.assertEqual([entry.get("lanes") for entry in selected], [entry.get("lanes") for entry in entries])
+            lanes[machine, *limit] = [entry.get("lanes") for entry in entries if entry["memory"] == "windows"]
+        first, *_, last = lanes["mi300x",]
+        self.assertLessEqual(first, 4)
+        self.assertGreaterEqual(last, 8)
+        self.assertLessEqual(last, 24)
+        self.assertEqual(lanes["mi300x",], sorted(lanes["mi300x",]))
+        self.assertEqual(max(lanes["mi300x", "--max-lanes", "4"]), 4)
+        self.assertEqual(set(lanes["dgx-h100",]), {None})
+
     def test_writes_code_for_the_devices_of_frontier(self):
         """Trees win large sizes; the table knows it, although the closed form alone does not."""
         self.succeeds("explore", "all_gather", "--machine", "frontier", "--bytes", "1K,64M", "--runners-up", "0", "--emit", "found",

@@ -37,6 +37,18 @@ class Tables(ToolTest):
         return json.loads(self.succeeds("inspect", "x.so", "--json"))
 
 
+class Lanes(Tables):
+    def test_a_table_gives_them_to_the_selection(self):
+        few, many = {**SMALL[0], "lanes": 2}, {**SMALL[1], "lanes": 24}
+        self.succeeds("compile", "--table", self.table([few, many, SMALL[2]]), "-o", "x.so")
+        self.assertEqual([entry.get("lanes") for entry in json.loads(self.succeeds("inspect", "x.so", "--json"))["selection"]],
+                         [2, 24, None])
+        self.assertRegex(self.succeeds("inspect", "x.so"), r"allPairsAllGather\.published, 2 lanes on devices\n")
+        for wrong in (0, -1, 65, "2", 1.5):
+            self.refuses(2, "compile", "--table", self.table([{**SMALL[0], "lanes": wrong}, *SMALL[1:]]), "-o", "y.so",
+                         says=["entries[0].lanes", "from 1 to 64"])
+
+
 class Tune(Tables):
     def test_writes_a_table_that_covers_every_size(self):
         said = self.succeeds(*TUNE)

@@ -16,11 +16,12 @@ using namespace kolo;
 
 namespace {
 
-/// In a forked child; ends it. 0: a folder was made, held a file, and is gone.
-[[noreturn]] void makeFolder(int start) {
+/// In a forked child, which it ends. 0: a folder was made, held a file, and is gone.
+[[noreturn]] void makeFolder(const std::string &directory, int start) {
   char byte;
   if (read(start, &byte, 1) != 0) // the end of the file: all children are there
     _exit(3);
+  setenv("TMPDIR", directory.c_str(), 1);
   std::string path;
   {
     auto folder = TemporaryFolder::create();
@@ -35,7 +36,6 @@ namespace {
 
 TEST(TemporaryFolder, IsOfOneOfManyProcessesThatStartAtOnce) {
   test::TemporaryFolder directory; // another class: what kolo::TemporaryFolder does once, each child does itself
-  ASSERT_EQ(setenv("TMPDIR", directory.file("").c_str(), 1), 0);
   for (int round = 0; round < 20; ++round) {
     int start[2];
     ASSERT_EQ(pipe(start), 0);
@@ -43,7 +43,7 @@ TEST(TemporaryFolder, IsOfOneOfManyProcessesThatStartAtOnce) {
     for (pid_t &child : children)
       if ((child = fork()) == 0) {
         close(start[1]);
-        makeFolder(start[0]);
+        makeFolder(directory.file(""), start[0]);
       }
     close(start[0]);
     close(start[1]);

@@ -126,6 +126,21 @@ TEST(Selection, GoesBySizeToTheLastByteAndByMemory) {
             "");
 }
 
+TEST(Selection, SaysHowManyLanesCallsOnDevicesHave) {
+  json selection = goodSelection();
+  selection[1]["lanes"] = 3;
+  Result<Plugin> plugin = loadWith(selection);
+  ASSERT_EQ(plugin.status().message(), "");
+  EXPECT_EQ(plugin->select({CollectiveKind::AllReduce, *Mesh::parse("rank=3"), 64})->lanes, 3);
+  EXPECT_EQ(plugin->select({CollectiveKind::AllReduce, *Mesh::parse("rank=3"), 65})->lanes, 0);
+  for (json wrong : {json(0), json(-1), json(65), json("3"), json(1.5), json(nullptr)}) {
+    selection[1]["lanes"] = wrong;
+    Result<Plugin> refused = loadWith(selection);
+    EXPECT_EQ(refused.status().code(), StatusCode::BadPlugin) << wrong;
+    EXPECT_NE(refused.status().message().find("selection[1].lanes"), std::string::npos) << refused.status().message();
+  }
+}
+
 TEST(Selection, CountsAllMemoryAmongThreadsAsWindows) {
   EXPECT_EQ(onRanks(Launch::Threads,
                     [](Communicator &communicator) {

@@ -186,6 +186,7 @@ package::Selection selectionOf(const SelectionRequest &entry) {
     selection.mesh.emplace_back(dim.name, dim.size);
   selection.tag = entry.tag;
   selection.allowsLoss = entry.allowsLoss;
+  selection.lanes = entry.lanes;
   return selection;
 }
 

@@ -44,6 +44,7 @@ struct SelectionRequest {
   runtime::Mesh mesh = {}; // no dimension: any mesh of so many ranks
   std::string tag = {};    // empty: any communicator
   bool allowsLoss = false;
+  int lanes = 0; // of every rank on devices; 0: it does not say
 };
 
 struct CompileRequest {

@@ -52,8 +52,8 @@ public:
   EntryReader(const ordered_json &object, std::string where) : object(object), where(std::move(where)) {
     if (!object.is_object())
       throw ToolError(ExitCode::Usage, this->where + ": is no object");
-    static constexpr const char *known[] = {"collective", "ranks",     "mesh",     "tag",  "memory",
-                                            "upToBytes",  "algorithm", "schedule", "lossy"};
+    static constexpr const char *known[] = {"collective", "ranks",     "mesh",     "tag",   "memory",
+                                            "upToBytes",  "algorithm", "schedule", "lossy", "lanes"};
     for (const auto &[name, value] : object.items())
       if (std::ranges::find(known, name) == std::end(known))
         fail(name.c_str(), "there is no such field");
@@ -70,6 +70,8 @@ public:
     if (object.contains("lossy") && !object["lossy"].is_boolean())
       fail("lossy", "is neither true nor false");
     entry.allowsLoss = object.value("lossy", false);
+    if (object.contains("lanes"))
+      entry.lanes = int(integer("lanes", 1, runtime::maxLanes));
     entry.memory = parsed("memory", runtime::parseMemoryKind, "is neither windows nor ordinary");
     if (!field("upToBytes").is_null())
       entry.upToBytes = integer("upToBytes", 0, INT64_MAX - 1);
@@ -260,6 +262,8 @@ std::string writeTable(const ordered_json &fields, const std::vector<TableEntry>
       object["schedule"] = schedule;
     if (entry.allowsLoss)
       object["lossy"] = true;
+    if (entry.lanes)
+      object["lanes"] = entry.lanes;
     text += "    " + object.dump() + (&entry == &entries.back() ? "\n" : ",\n");
   }
   return text + "  ]\n}\n";
@@ -279,8 +283,8 @@ CompileRequest requestFor(const std::vector<TableEntry> &entries) {
     runtime::Mesh mesh = meshFor(entry, program.definition).value();
     if (std::ranges::find(program.meshes, mesh) == program.meshes.end())
       program.meshes.push_back(mesh);
-    request.selection.push_back(
-        {entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh, entry.tag, entry.allowsLoss});
+    request.selection.push_back({entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh,
+                                 entry.tag, entry.allowsLoss, entry.lanes});
   }
   return request;
 }

@@ -23,6 +23,7 @@ struct TableEntry {
   runtime::Mesh mesh = {}; // that the entry is for; no dimension: any mesh of so many ranks
   std::string tag = {};    // of the communicators that it is for; empty: of all
   bool allowsLoss = false; // whether calls take it that do not ask for losses, if it has codecs
+  int lanes = 0;           // of every rank on devices; 0: it does not say
 };
 
 /// Reads a table, and checks all of it. Throws ToolError (Usage) with file and field.

@@ -70,6 +70,7 @@ Decision decide(const Shape &shape, int numRanks) {
     if (std::optional<SelectedProgram> found = find(plugin, shape, numRanks)) {
       decision.plugin = &plugin;
       decision.arguments = {found->info->name, found->mesh};
+      decision.arguments.lanes = found->lanes;
       shape.enter(decision.arguments);
       break;
     }

@@ -74,6 +74,17 @@ TEST_P(DeviceLaunches, ADisagreementEndsTheCallOnAllRanks) {
             "");
 }
 
+TEST_P(DeviceLaunches, RanksThatDisagreeOnLanesEndTheCall) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, jobOf("ringAllGather"), {.threads = 64});
+                    member.job.lanes = member.communicator.ranks().front() == 1 ? 3 : 4;
+                    return expectStatus(member.finish(), StatusCode::Mismatch,
+                                        {"ranks disagree on lanes", "rank 1 has 3"});
+                  }),
+            "");
+}
+
 TEST_P(DeviceLaunches, ACollectiveThatOneRankAloneAsksForEndsTheCallOnAllRanks) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {

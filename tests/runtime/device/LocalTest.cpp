@@ -73,6 +73,34 @@ TEST(LocalDevices, CallsThatDifferInTheCollectiveAloneAreDifferentCalls) {
   EXPECT_EQ(local.run(2), "");
 }
 
+TEST(LocalDevices, ATableSaysHowManyLanesACallHas) {
+  using kolo::runtime::CollectiveKind, kolo::runtime::mostTableLanes, kolo::runtime::defaultLanes;
+  constexpr int64_t most = 20000;
+  LocalRanks local({0, 0, 1, 1}, {"", most, 4, CollectiveKind::AllReduce}, {.threads = 64});
+  local.fill(0);
+  const std::pair<int64_t, int> calls[] = {
+      {100, 1}, {256, 1}, {257, 3}, {2048, 3}, {2049, mostTableLanes}, {most, mostTableLanes}};
+  for (int turn = 0; turn < 5; ++turn)
+    for (auto [count, lanes] : calls) { // back to back
+      local.job.count = count;
+      ASSERT_EQ(local.start().message(), "");
+      ASSERT_EQ(lastLanes(), lanes) << count;
+    }
+  EXPECT_EQ(local.run(3), "");
+  local.job.program = "scratchAllReduce"; // no table is asked
+  EXPECT_EQ(local.run(2), "");
+  EXPECT_EQ(lastLanes(), defaultLanes);
+  local.job.lanes = 2;
+  EXPECT_EQ(local.run(2), "");
+  EXPECT_EQ(lastLanes(), 2);
+}
+
+TEST(LocalDevices, OptionsThatNameLanesGoBeforeATable) {
+  LocalRanks local({0, 0, 1, 1}, {"", 100, 4, kolo::runtime::CollectiveKind::AllReduce}, {.lanes = 2});
+  EXPECT_EQ(local.run(2), "");
+  EXPECT_EQ(lastLanes(), 2);
+}
+
 TEST(LocalDevices, MoreDifferentCallsThanAreKeptAreRightToo) {
   LocalRanks local(onOneDevice(2), {"scratchAllReduce", 400}, {.lanes = 1});
   local.fill(0);

@@ -42,6 +42,7 @@ const KoloDeviceDriver &cudaLibrary() {
 int64_t liveHandles() { return driverFunction<int64_t()>("standInLive")(); }
 int64_t moduleLoads() { return driverFunction<int64_t()>("standInModuleLoads")(); }
 int64_t numLaunches() { return driverFunction<int64_t()>("standInLaunches")(); }
+int64_t lastLanes() { return driverFunction<int64_t()>("standInLanes")(); }
 int64_t numCopies() { return driverFunction<int64_t()>("standInCopies")(); }
 
 const Plugin &devicePlugin() {
@@ -54,6 +55,7 @@ const Plugin &devicePlugin() {
 CallArguments Job::arguments() const {
   CallArguments call{program, *runtime::Mesh::parse("rank=" + std::to_string(numRanks)), count, DataType::I32};
   call.collective = collective;
+  call.lanes = lanes;
   return call;
 }
 

@@ -34,6 +34,8 @@ const Plugin &devicePlugin();
 int64_t liveHandles();
 int64_t moduleLoads();
 int64_t numLaunches();
+/// Of each rank, in the launch that was queued last.
+int64_t lastLanes();
 int64_t numCopies();
 /// A function of the driver that the tests run on.
 void *driverFunction(const char *symbol);
@@ -55,6 +57,7 @@ struct Job {
   int64_t count = 1000;
   int numRanks = 4;
   std::optional<runtime::CollectiveKind> collective = {}; // as in CallArguments
+  int lanes = 0;                                          // likewise
   CallArguments arguments() const;
   bool isGather() const {
     if (program.empty())

@@ -70,6 +70,9 @@ struct CallArguments {
   // Whether the plugin may select a program that loses bits where the table does not allow it. A named program runs in
   // any case. The same on all ranks, also then.
   bool allowsLoss = false;
+  // On devices, of a call whose program is named, where DeviceOptions leave lanes to the table: what the table says. 0:
+  // nothing. The same on all ranks.
+  int lanes = 0;
 };
 
 /// The caller's own all-gather: copies sizeBytes bytes of every rank to `all`, by rank, this rank's own included.

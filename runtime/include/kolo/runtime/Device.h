@@ -33,9 +33,14 @@ struct DeviceInfo {
 /// InvalidArgument: no device has this number. DeviceError.
 KOLO_RUNTIME_API Result<DeviceInfo> describeDevice(DeviceKind kind, int device);
 
+/// Blocks per rank: see DeviceOptions::lanes.
+inline constexpr int defaultLanes = 8, mostTableLanes = 24;
+
 struct DeviceOptions {
   DeviceKind kind = DeviceKind::Cuda;
-  int lanes = 8;         // blocks per rank; the same on every rank
+  // Blocks per rank, of every call; the same on every rank. 0: of a call whose plugin selects the program as many as
+  // the entry of the selection says, but at most mostTableLanes; of other calls defaultLanes.
+  int lanes = 0;
   int threads = 512;     // of a block: a multiple of 64, at most KOLO_DEVICE_MAX_THREADS
   int timeoutMs = 30000; // a kernel waits so long for a peer, by the clock of its device
   // Of every rank, at first: half of it stages buffers that lie in no window. The runtime adds more when a call needs

@@ -107,6 +107,7 @@ struct SelectionEntry {
   int program = 0;         // index into Plugin::programs()
   std::string tag;         // not empty: for communicators with this tag alone
   bool allowsLoss = false; // whether it may name a lossy program
+  int lanes = 0;           // of every rank on devices, where DeviceOptions leave it to the table; 0: it does not say
 };
 
 /// A call that names only a collective.
@@ -124,7 +125,8 @@ struct SelectionQuery {
 /// What a plugin selects for a call.
 struct SelectedProgram {
   const ProgramInfo *info = nullptr;
-  Mesh mesh; // to run it on: the call's, or all of its ranks in one dimension
+  Mesh mesh;     // to run it on: the call's, or all of its ranks in one dimension
+  int lanes = 0; // on devices: see CallArguments
 };
 
 struct PluginState;

@@ -33,7 +33,7 @@ std::atomic<int64_t> numModuleLoads = 0;
 namespace {
 
 constexpr int maxThreads = 512, registersPerMultiprocessor = 65536;
-std::atomic<int64_t> numLaunches = 0;
+std::atomic<int64_t> numLaunches = 0, lastLanes = 0;
 
 std::mutex recordMutex;
 std::vector<StandInRecord> records;
@@ -142,6 +142,7 @@ CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (
   }
   Launch what = {function->run, argument, grid[0], grid[1], block[0], stream->device, isTogether};
   ++numLaunches;
+  lastLanes = grid[0];
   enqueue(*stream, [what] { perform(what); });
   return CUDA_SUCCESS;
 }
@@ -259,6 +260,9 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int gridX, unsi
 
 /// For tests: launches that were queued.
 int64_t standInLaunches() { return numLaunches; }
+
+/// For tests: blocks along the first dimension of the launch that was queued last.
+int64_t standInLanes() { return lastLanes; }
 
 /// For tests: the launches that were recorded, the first one first, and forgets them. At most `most`; gives how many.
 int64_t standInTakeRecords(StandInRecord *out, int64_t most) {
