@@ -27,8 +27,8 @@ MeshChoice::MeshChoice(ArrayRef<int64_t> mesh, ArrayRef<bool> mayShrink, const C
 }
 
 /// From a small mesh up, until a mesh takes long enough to show how cost grows, or as far as a representative may go if
-/// that says that the mesh itself takes too much. Stops where the program is refuted,
-/// which says nothing of other meshes, or where a mesh takes too much.
+/// that says that the mesh itself takes too much. Stops where a mesh takes too much, or where the program is refuted:
+/// that says nothing of larger meshes, but no smaller one may stand for them.
 MeshChoice::Climb MeshChoice::climb() {
   constexpr int64_t maxRanksOfFirst = 64;
   size_t place = 0;
@@ -37,8 +37,11 @@ MeshChoice::Climb MeshChoice::climb() {
   lowest = place;
   while (true) {
     Verdict verdict = check(chain[place], standInPart);
-    if (!verdict.isProved() && place > 0)
+    if (!verdict.isProved() && place > 0) {
+      if (!verdict.tooLarge)
+        last = std::move(verdict);
       break;
+    }
     if (place == 0 && !verdict.tooLarge) {
       last = std::move(verdict);
       return Climb::ReachedWhole;

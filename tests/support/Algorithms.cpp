@@ -37,7 +37,8 @@ std::vector<std::string> sweptAlgorithmNames() {
                                              "recursiveMultiplyingAllGather",
                                              "recursiveMultiplyingAllReduce",
                                              "recursiveMultiplyingBroadcast",
-                                             "swingAllReduce"};
+                                             "swingAllReduce",
+                                             "swingTorusAllReduce"};
   std::vector<std::string> names = algorithmNames();
   const char *sweep = std::getenv("KOLO_SWEEP");
   if (!sweep || sweep != std::string_view("all"))
