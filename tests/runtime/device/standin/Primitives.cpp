@@ -113,20 +113,12 @@ PRIMITIVE(int32_t, fromLast, "kolo.fromLast", int32_t value) {
 PRIMITIVE(int64_t, readClock, "kolo.clock") {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
-/// Offers the core to other threads. A busy program may keep it for milliseconds, where a poll should take up to a
-/// microsecond. So the polls that follow do not offer it, until they are as many as that time is for.
+/// Offers the core to other threads: whoever is waited for may need it.
 PRIMITIVE(void, pauseABit, "kolo.pause", int64_t) {
   numPauses.fetch_add(1, std::memory_order_relaxed);
   if (int64_t least = pauseNs)
     std::this_thread::sleep_for(std::chrono::nanoseconds(least));
-  thread_local int64_t numPaid = 0;
-  if (numPaid > 0) {
-    --numPaid;
-    return;
-  }
-  auto begin = std::chrono::steady_clock::now();
   sched_yield();
-  numPaid = (std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(500);
 }
 
 /// What LLVM calls to round to bf16, to the nearest and ties to even; the result is in the lowest bits of the register.
