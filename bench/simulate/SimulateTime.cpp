@@ -59,7 +59,7 @@ void print(const Row &row, const cost::Machine &machine) {
     dims.push_back({definition.mesh.dims[dim], row.mesh[dim]});
   runtime::Mesh mesh = *runtime::Mesh::create(dims);
   cost::Placement placement = orThrow(cost::Placement::create(machine, {definition.mesh.dims, row.mesh}));
-  compileToChannel({.definitions = {definition}, .meshes = {mesh}}, [&](mlir::ModuleOp module) {
+  compileToChannel({.definitions = {definition}, .meshes = {mesh}, .output = ""}, [&](mlir::ModuleOp module) {
     double start = processorSeconds();
     cost::Simulation simulation =
         orThrow(cost::Simulation::create(*module.getOps<ProgramOp>().begin(), machine, placement, {}));

@@ -385,7 +385,9 @@ private:
   /// Small meshes refute most, soonest.
   bool isProved(ProgramOp changed) {
     return isProvedOnSmallMeshes(changed, numBytes, budget) &&
-           (!inFull || isProvedOnItsMeshes(changed, optionsInFull(changed, {budget, represented, standInBudget})));
+           (!inFull ||
+            isProvedOnItsMeshes(changed,
+                                optionsInFull(changed, ProofLimits{budget, represented, standInBudget}.forSearch())));
   }
 
   int64_t numBytes = 0; // that guesses about this program took so far

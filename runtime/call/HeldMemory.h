@@ -23,6 +23,8 @@ public:
   /// The call that begins uses the memory: see Holding::begin.
   Status begin() { return holding.begin(); }
   bool hasBegun() const { return holding.hasBegun(); }
+  /// Of control memory: see Holding::keep.
+  Status keep(size_t sizeBytes) { return holding.keep(sizeBytes); }
   /// The call of this exchange has ended on this rank.
   void end(uint64_t exchange);
   /// The exchange of the last call that used the memory.

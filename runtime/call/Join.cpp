@@ -75,6 +75,8 @@ Status CommunicatorState::join() {
   Status probed = mustProbe ? probeAttach(*ranks) : Status();
   Record &record = nextRecord(Operation::Join);
   record.canAttach = probed.isOk();
+  if (Status kept = held.keep(Control::bytesOfRank(ranks->size())); !kept.isOk())
+    setFailure(record, kept);
   if (wanted == OrdinaryMemory::Attach && mustStage)
     setFailure(record, error(StatusCode::InvalidArgument,
                              "KOLO_ORDINARY_MEMORY=attach is not possible over libfabric, whose devices get only "

@@ -61,7 +61,7 @@ size_t Holding::numOthers() const {
 /// The caller has the lock. OutOfMemory.
 Status Budget::makeRoom(const Holding &needing, size_t moreBytes) {
   const Clock::time_point start = Clock::now();
-  while (held + moreBytes > needing.limitBytes) {
+  while (held + kept + moreBytes > needing.limitBytes) {
     const Found found = takeFromOldest(needing);
     if (found == Found::GivenBack)
       continue;
@@ -73,7 +73,7 @@ Status Budget::makeRoom(const Holding &needing, size_t moreBytes) {
           StatusCode::OutOfMemory,
           "the call needs {} KiB, and other calls of this rank that run now hold {} KiB of the {} MiB that its "
           "communicators may hold together (KOLO_MEMORY_MIB)",
-          (moreBytes + 1023) / 1024, (held + 1023) / 1024, needing.limitBytes / mebibyte);
+          (moreBytes + 1023) / 1024, (held + kept + 1023) / 1024, needing.limitBytes / mebibyte);
     sched_yield();
   }
   return {};
@@ -112,8 +112,22 @@ Holding::Holding(Budget &ofRank, size_t mostBytes, std::function<bool()> mayGive
 Holding::~Holding() {
   std::scoped_lock lock(budget.mutex);
   budget.holdings.remove(this);
+  budget.kept -= keptBytes;
   if (state.load() != State::GivenBack)
     budget.held -= bytes;
+}
+
+Status Holding::keep(size_t sizeBytes) {
+  std::scoped_lock lock(budget.mutex);
+  if (budget.kept + sizeBytes > limitBytes)
+    return error(
+        StatusCode::OutOfMemory,
+        "{} communicators of this rank keep {} KiB by which ranks agree on calls, of the {} MiB that all may hold "
+        "together (KOLO_MEMORY_MIB)",
+        budget.holdings.size() - 1, (budget.kept + 1023) / 1024, limitBytes / mebibyte);
+  budget.kept += sizeBytes;
+  keptBytes += sizeBytes;
+  return {};
 }
 
 /// Another thread is taking the memory, or has taken it.

@@ -21,6 +21,7 @@ class Budget {
 public:
   static Budget &ofRank(RankKind kind, int rank);
 
+  /// Of what can be given back.
   size_t heldBytes() const;
 
 private:
@@ -31,7 +32,7 @@ private:
 
   mutable std::mutex mutex;
   std::list<Holding *> holdings;
-  size_t held = 0;
+  size_t held = 0, kept = 0;
   std::atomic<uint64_t> numUses = 0;
 };
 
@@ -71,6 +72,9 @@ public:
   /// Memory of the table that belongs to this holding until `drop`. Begins. OutOfMemory, SystemError.
   Result<std::unique_ptr<Segment>> create(SegmentTable &segments, size_t sizeBytes);
   void drop(std::unique_ptr<Segment> segment);
+  /// Counts memory that the communicator has until it ends, whatever it calls. OutOfMemory: all communicators together
+  /// would have more of it than the limit.
+  Status keep(size_t sizeBytes);
 
   bool hasBegun() const { return isBegun; }
   /// Other communicators of this rank that have memory, or had it and gave it back.
@@ -91,6 +95,7 @@ private:
   bool isBegun = false;
   std::list<Segment *> segments; // changed only while the holding is in use, and by its end
   size_t bytes = 0;              // of the segments, given back or not
+  size_t keptBytes = 0;
 };
 
 } // namespace kolo::runtime

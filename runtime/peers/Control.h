@@ -161,6 +161,11 @@ public:
            static_cast<size_t>(numHere) * n * numChannels * sizeof(Cell);
   }
 
+  /// Of them, what one rank uses.
+  static constexpr size_t bytesOfRank(int numRanks) {
+    return sizeof(RankBlock) + static_cast<size_t>(numRanks) * numChannels * sizeof(Cell);
+  }
+
   int numRanks() const { return ranks; }
   AbortRecord &abort() const { return *reinterpret_cast<AbortRecord *>(base); }
   HostBlock &host() const { return *reinterpret_cast<HostBlock *>(base + sizeof(AbortRecord)); }

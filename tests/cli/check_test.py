@@ -54,7 +54,6 @@ class Proofs(CheckTest):
 
     def test_a_mesh_that_an_algorithm_is_not_for_is_refused_in_its_own_words(self):
         for algorithm, mesh, what in (("bineAllReduce", "rank=6", "a power of two of ranks"),
-                                      ("swingTorusAllReduce", "row=4,column=3", "powers of two of rows and columns"),
                                       ("recursiveMultiplyingAllGather", "rank=6", "a power of 4 of ranks, or less than 4 times one")):
             for command in ("check", "compile"):
                 flags = ["-o", "x.so"] if command == "compile" else []

@@ -136,7 +136,6 @@ const std::map<std::string, Difference> differences = {
     {"slottedRecursiveDoublingAllReduce", {neighbours, 0.98, 1.23}},
     {"slottedRingAllReduce", {neighbours, 0.98, 3.14}},
     {"swingAllReduce", {parities, 1.57, 2.02}},
-    {"swingTorusAllReduce", {parities, 1.51, 4.00}},
     {"twoLevelAllToAll", {credits, 0.60, 1.03}},
     {"twoSlotRingAllReduce", {sharing, 0.86, 1.56}},
     {"twoWayRingAllReduce", {neighbours, 0.98, 1.31}},

@@ -71,6 +71,13 @@ class Memory(MpiTest):
             self.assertEqual(len(more), ranks, output)
             self.assertLessEqual(max(map(int, more)), 4, output)
 
+    def test_communicators_that_would_keep_more_than_the_bound_are_forwarded(self):
+        for ranks in (2, 4)[:most]:
+            code, output = self.mpirun(ranks, self.program, "many", KOLO_MEMORY_MIB="1")
+            self.assertEqual(code, 0, output)
+            self.assertRegex(output, r"[1-9]\d* no memory or descriptors for Kolo")
+            self.assertRegex(output, r"are forwarded: \d+ communicators of this rank keep \d+ KiB .*KOLO_MEMORY_MIB")
+
     def test_communicators_hold_a_bounded_amount_together(self):
         for ranks in (2, 4)[:most]:
             output = self.expectCarried(64 * 4 * 9 - 64 * 3, ranks, self.program, "bounded")

@@ -2,6 +2,7 @@
 #include "memory/Holding.h"
 #include "Ranks.h"
 #include "kolo/runtime/Plugin.h"
+#include "peers/Control.h"
 
 #include <gtest/gtest.h>
 
@@ -207,6 +208,31 @@ TEST(ManyCommunicators, HoldABoundedAmountTogether) {
     }
     int64_t shared = sharedBytes(); // of its own and of its peer
     return shared <= int64_t(2 * 2 * mebibyte + 2 * mebibyte) ? "" : std::to_string(shared) + " bytes are there";
+  };
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {}, body), "");
+}
+
+/// Each also keeps some 40 KiB until it ends. Those that would keep more than the limit are refused, on all ranks.
+TEST(ManyCommunicators, KeepABoundedAmountToo) {
+  ScopedVariable limit("KOLO_MEMORY_MIB", "1");
+  const Plugin plugin = *Plugin::load(KOLO_TEST_PLUGIN);
+  auto body = [&](Communicator &first) -> std::string {
+    constexpr size_t most = (size_t(1) << 20) / Control::bytesOfRank(2);
+    std::vector<Communicator> communicators;
+    for (int time = 0; time < 3; ++time) {
+      std::string said = makeMore(first, plugin, 100, communicators);
+      const std::string who = std::to_string(most) + " communicators of this rank keep ";
+      if (said.find(who) == std::string::npos || said.find("KOLO_MEMORY_MIB") == std::string::npos)
+        return "refused by: " + said;
+      if (communicators.size() != most - 1)
+        return std::to_string(communicators.size()) + " were made";
+      Sum sum;
+      bool isRefused = false;
+      if (said = sum.run(communicators.back(), plugin, 3, isRefused); !said.empty() || isRefused)
+        return "after that: " + said;
+      communicators.clear(); // makes room
+    }
+    return "";
   };
   EXPECT_EQ(runRanks(Launch::Forked, 2, {}, body), "");
 }

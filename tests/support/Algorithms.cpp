@@ -37,8 +37,7 @@ std::vector<std::string> sweptAlgorithmNames() {
                                              "recursiveMultiplyingAllGather",
                                              "recursiveMultiplyingAllReduce",
                                              "recursiveMultiplyingBroadcast",
-                                             "swingAllReduce",
-                                             "swingTorusAllReduce"};
+                                             "swingAllReduce"};
   std::vector<std::string> names = algorithmNames();
   const char *sweep = std::getenv("KOLO_SWEEP");
   if (!sweep || sweep != std::string_view("all"))
