@@ -5,6 +5,10 @@ extern "C" void standInHold(CUstream stream, const std::atomic<int> *isReleased)
 
 namespace {
 
+/// A number that all ranks see, be they threads or processes.
+std::atomic<int> *const numAborted = static_cast<std::atomic<int> *>(
+    mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+
 /// What a call ended with, and which error it left.
 void report(const Rank &rank, ncclResult_t code) {
   say("rank " + std::to_string(rank.number) + ": " + std::to_string(code) + " " + ncclGetLastError(nullptr));
@@ -69,7 +73,9 @@ void shrinkAfterLoss(OwnRanks &here) {
     for (ncclResult_t code = ncclSuccess; code == ncclSuccess;
          std::this_thread::sleep_for(std::chrono::milliseconds(5)))
       NCCL(ncclCommGetAsyncError(rank.comm, &code));
-    return NCCL(ncclCommAbort(rank.comm));
+    NCCL(ncclCommAbort(rank.comm));
+    ++*numAborted;
+    return;
   }
   if (ncclResult_t code = reduce(rank); code != ncclRemoteError) // of a peer that has gone on already
     NCCL(code);                                                  // waits on the device
@@ -77,6 +83,10 @@ void shrinkAfterLoss(OwnRanks &here) {
   NCCL(ncclCommShrink(parent, &lost, 1, &rank.comm, nullptr, NCCL_SHRINK_ABORT));
   here.synchronize();
   NCCL(ncclCommAbort(parent));
+  // To free memory waits for all kernels of a device, and keeps other calls of the driver waiting meanwhile. Kernels of
+  // those that went on would wait for this rank.
+  for (++*numAborted; *numAborted < here.size;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   here.size = lost;
   Collective collective = allReduceOf(lost, 500);
   collective.title = "all-reduce without the lost rank";

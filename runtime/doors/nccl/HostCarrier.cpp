@@ -29,6 +29,9 @@ CallArguments argumentsOf(const Decision &decision, const RankBuffers &buffers) 
 
 Result<std::shared_ptr<HostCarrier>> HostCarrier::connect(Board &board, int rank, int size, int device,
                                                           bool hasPeersHere) {
+  // To free memory of an aborted communicator waits for all kernels of a device, and keeps other calls of the driver
+  // waiting. Kernels of ranks that went on with this communicator would wait for those calls.
+  awaitAside(abortedMs);
   auto exchange = [&](const void *own, size_t sizeBytes, void *all) {
     return board.gather(rank, size, own, sizeBytes, all);
   };

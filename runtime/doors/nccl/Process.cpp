@@ -128,7 +128,7 @@ Aside &aside() {
   return *only;
 }
 
-void awaitAside() {
+void awaitAllAside() {
   auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(aside().mutex);
   std::cv_status status = std::cv_status::no_timeout;
@@ -140,7 +140,7 @@ void awaitAside() {
 
 void runAside(std::function<void()> work, int mostMs) {
   // Registered after what the driver has registered, and so called before it.
-  [[maybe_unused]] static const int registered = std::atexit(awaitAside);
+  [[maybe_unused]] static const int registered = std::atexit(awaitAllAside);
   std::unique_lock lock(aside().mutex);
   std::thread([work = std::move(work), mostMs]() mutable {
     work();
@@ -150,6 +150,12 @@ void runAside(std::function<void()> work, int mostMs) {
     aside().changed.notify_all();
   }).detach();
   aside().running.insert(mostMs);
+}
+
+void awaitAside(int mostMs) {
+  std::unique_lock lock(aside().mutex);
+  aside().changed.wait_for(lock, std::chrono::milliseconds(mostMs),
+                           [&] { return aside().running.empty() || *aside().running.begin() > mostMs; });
 }
 
 void wantStatistics() { isReporter = true; }

@@ -41,6 +41,8 @@ void countForwarded(const char *reason);
 /// Runs `work` on a thread of its own. At its end the process waits for it, `mostMs` at most: `work` uses the driver
 /// and plugins, which are gone afterwards.
 void runAside(std::function<void()> work, int mostMs);
+/// Waits for such work that ends in so many milliseconds at most, and no longer than that.
+void awaitAside(int mostMs);
 
 extern thread_local bool hasOwnError; // for `note`
 

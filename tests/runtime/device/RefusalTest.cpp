@@ -145,7 +145,7 @@ TEST(Architecture, WhereTheDriverRefusesAllImagesItsReasonsAreSaid) {
 TEST(Creation, WhatCannotBeIsRefused) {
   EXPECT_EQ(creation({0, 2}, {}), "InvalidArgument cuda device 2: opening it: device 2: there are 2");
   EXPECT_EQ(creation({}, {}), "InvalidArgument a communicator has between 1 and 4096 ranks, not 0");
-  EXPECT_EQ(creation({0}, {.lanes = 0}), "InvalidArgument lanes must be between 1 and 64, not 0");
+  EXPECT_EQ(creation({0}, {.lanes = -1}), "InvalidArgument lanes must be between 1 and 64, not -1");
   EXPECT_EQ(creation({0}, {.threads = 100}),
             "InvalidArgument threads must be a multiple of 64 between 64 and 512, not 100");
   EXPECT_EQ(creation({0}, {.timeoutMs = 0}), "InvalidArgument timeoutMs must be at least 1, not 0");
