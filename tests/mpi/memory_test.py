@@ -73,7 +73,7 @@ class Memory(MpiTest):
 
     def test_communicators_that_would_keep_more_than_the_bound_are_forwarded(self):
         for ranks in (2, 4)[:most]:
-            code, output = self.mpirun(ranks, self.program, "many", KOLO_MEMORY_MIB="1")
+            code, output = self.mpirun(ranks, self.program, "many", KOLO_MEMORY_MIB="1", KOLO_DEBUG="info")
             self.assertEqual(code, 0, output)
             self.assertRegex(output, r"[1-9]\d* no memory or descriptors for Kolo")
             self.assertRegex(output, r"are forwarded: \d+ communicators of this rank keep \d+ KiB .*KOLO_MEMORY_MIB")

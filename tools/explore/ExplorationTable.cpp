@@ -23,7 +23,7 @@ namespace {
 /// The numbers of lanes that a table may name.
 constexpr int tableLanes[] = {1, 2, 3, 4, 6, 8, 12, 16, runtime::mostTableLanes};
 /// Fewer lanes leave more of a device to other work: they are taken where they take at most so much longer.
-constexpr double hardlySlower = 1.02;
+constexpr double hardlySlower = 1.05;
 
 class TableMaker {
 public:
