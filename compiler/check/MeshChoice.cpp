@@ -38,7 +38,7 @@ MeshChoice::Climb MeshChoice::climb() {
   while (true) {
     Verdict verdict = check(chain[place], standInPart);
     if (!verdict.isProved() && place > 0) {
-      if (!verdict.tooLarge)
+      if (verdict.refutation)
         last = std::move(verdict);
       break;
     }

@@ -224,11 +224,6 @@ struct ProofLimits {
   int64_t budget = int64_t(1) << 31;        // bytes of one mesh, and time in proportion: see setBudget
   bool mayRepresent = false;                // a smaller mesh may stand for one that takes more
   int64_t standInBudget = int64_t(1) << 20; // of the mesh that stands for another one
-  /// For a search about the meshes themselves. Passes that follow it may make the program smaller. So that the proof at
-  /// the end follows no mesh for which another one stood in the search, the search may take more.
-  ProofLimits forSearch() const {
-    return {mayRepresent && budget < largestBudget / 4 ? 4 * budget : budget, mayRepresent, standInBudget};
-  }
 };
 /// As CheckProgram proves a program, on the transports that it is compiled for.
 CheckOptions optionsOfProof(ProgramOp program, const ProofLimits &limits);

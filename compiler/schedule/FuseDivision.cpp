@@ -67,7 +67,7 @@ struct FuseDivision : impl::FuseDivisionBase<FuseDivision> {
   }
 
 private:
-  ProofLimits limits() const { return ProofLimits{budget, represented, standInBudget}.forSearch(); }
+  ProofLimits limits() const { return {budget, represented, standInBudget}; }
 
   int64_t numBytes = 0; // that guesses about this program took so far
 

@@ -385,9 +385,7 @@ private:
   /// Small meshes refute most, soonest.
   bool isProved(ProgramOp changed) {
     return isProvedOnSmallMeshes(changed, numBytes, budget) &&
-           (!inFull ||
-            isProvedOnItsMeshes(changed,
-                                optionsInFull(changed, ProofLimits{budget, represented, standInBudget}.forSearch())));
+           (!inFull || isProvedOnItsMeshes(changed, optionsInFull(changed, {budget, represented, standInBudget})));
   }
 
   int64_t numBytes = 0; // that guesses about this program took so far

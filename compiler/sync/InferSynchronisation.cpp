@@ -316,7 +316,7 @@ struct InferSynchronisation : impl::InferSynchronisationBase<InferSynchronisatio
 private:
   OwningOpRef<ProgramOp> climb(ProgramOp program);
   CheckOptions limitsInFull(ProgramOp program) const {
-    return optionsInFull(program, ProofLimits{budget, represented, standInBudget}.forSearch());
+    return optionsInFull(program, {budget, represented, standInBudget});
   }
   std::optional<Attempt> guess(ProgramOp program, int64_t &numBytes);
   std::optional<Attempt> guessFromFewIterations(ProgramOp program);

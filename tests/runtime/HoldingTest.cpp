@@ -212,7 +212,7 @@ TEST(ManyCommunicators, HoldABoundedAmountTogether) {
   EXPECT_EQ(runRanks(Launch::Forked, 2, {}, body), "");
 }
 
-/// Each also keeps some 40 KiB until it ends. Those that would keep more than the limit are refused, on all ranks.
+/// Each also keeps some 35 KiB until it ends. Those that would keep more than the limit are refused, on all ranks.
 TEST(ManyCommunicators, KeepABoundedAmountToo) {
   ScopedVariable limit("KOLO_MEMORY_MIB", "1");
   const Plugin plugin = *Plugin::load(KOLO_TEST_PLUGIN);
