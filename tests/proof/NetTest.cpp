@@ -25,12 +25,6 @@ struct Tally {
   }
 };
 
-/// Protocols are not for every algorithm.
-bool isForAnotherSchedule(const std::string &said) {
-  return llvm::StringRef(said).contains("this sends to slots that hold something of the same call") ||
-         llvm::StringRef(said).contains("from which nothing is sent here");
-}
-
 /// Of a right choreography. Only a small budget, or a protocol that does not suit it, may stop it.
 void examine(mlir::MLIRContext &context, const dsl::Definition &definition, const Sizes &mesh,
              const CompileSetup &setup, Tally &tally, int64_t numInterleavings = 2) {
@@ -41,7 +35,7 @@ void examine(mlir::MLIRContext &context, const dsl::Definition &definition, cons
     EXPECT_EQ(doubtsAbout(*compiled, mesh, numInterleavings), std::vector<std::string>());
     return;
   }
-  if (setup.schedule.protocol != Protocol::Bulk && isForAnotherSchedule(compiled.said())) {
+  if (setup.schedule.protocol != Protocol::Bulk && test::isProtocolUnsuited(compiled.said())) {
     ++tally.numRefused;
     return;
   }

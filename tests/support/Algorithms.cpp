@@ -125,14 +125,20 @@ static std::vector<std::string> namesTakenBy(std::unique_ptr<mlir::Pass> (*creat
   return names;
 }
 
-std::vector<std::string> publishingAlgorithmNames() {
-  static const std::vector<std::string> names = namesTakenBy(createPublishInputs, {"from which nothing is sent here"});
-  return names;
-}
-
+static constexpr llvm::StringRef hasNoInputToPublish[] = {"from which nothing is sent here"};
 /// Slots hold something of the same call, or a rank also fills its own.
 static constexpr llvm::StringRef hasOtherSlots[] = {"this sends to slots that hold something of the same call",
                                                     "this sends to slots that packets cannot stand for"};
+
+bool isProtocolUnsuited(llvm::StringRef said) {
+  return llvm::any_of(llvm::concat<const llvm::StringRef>(hasNoInputToPublish, hasOtherSlots),
+                      [&](llvm::StringRef refusal) { return said.contains(refusal); });
+}
+
+std::vector<std::string> publishingAlgorithmNames() {
+  static const std::vector<std::string> names = namesTakenBy(createPublishInputs, hasNoInputToPublish);
+  return names;
+}
 
 std::vector<std::string> packetAlgorithmNames() {
   static const std::vector<std::string> names = namesTakenBy(createPlacePackets, hasOtherSlots);

@@ -40,6 +40,8 @@ std::string requirementAgainst(const std::string &name, const Sizes &mesh);
 /// is not documented.
 std::vector<Sizes> allowedMeshes(const std::string &name, std::vector<Sizes> candidates);
 
+/// Whether the compiler said that packets do not suit a choreography's slots, or that it has no input to publish.
+bool isProtocolUnsuited(llvm::StringRef said);
 /// Those that send something straight from their input, which can be published.
 std::vector<std::string> publishingAlgorithmNames();
 /// Those that can send in packets: packets can stand for all slots that they send to.

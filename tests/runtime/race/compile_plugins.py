@@ -31,6 +31,9 @@ SCHEDULES = {"": ["--entry", "credits"], ".together": ["--entry", "together"], "
              ".ll": ["--entry", "credits", "--protocol", "ll"]}
 # Of these alone, since memory is used again in the same order as with packets: a ring, many senders, and one that needs credits.
 LL128 = {"ringAllReduce", "allPairsAllGather", "binomialBroadcast"}
+# What the compiler says of an algorithm that a protocol does not suit.
+UNSUITED = {"published": ["from which nothing is sent here"],
+            "ll": ["this sends to slots that hold something of the same call", "this sends to slots that packets cannot stand for"]}
 
 
 def compile_shipped(kolo, folder, name, dims):
@@ -49,9 +52,7 @@ def compile_schedule(kolo, path, name, dims, options):
             return 1
         if not any(words in outcome.stderr for words in ("must be a power of two", " needs a power ", " needs powers ")):
             break
-    if "from which nothing is sent here" in outcome.stderr and "published" in options:
-        return 0
-    if "this sends to slots that hold something of the same call" in outcome.stderr and "ll" in options:
+    if any(words in outcome.stderr for words in UNSUITED.get(options[-1], [])):
         return 0
     sys.exit(outcome.stderr)
 
