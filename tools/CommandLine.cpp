@@ -1,7 +1,6 @@
 #include "tools/CommandLine.h"
-#include "tools/compile/Compile.h"
+#include "tools/compile/ToolError.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -9,25 +8,6 @@ namespace kolo::tools {
 
 CLI::App *addCommand(CLI::App &app, const std::string &name, const std::string &description) {
   return app.add_subcommand(name, description);
-}
-
-static std::vector<std::string> commandsOf(const CLI::App &app) {
-  std::vector<std::string> names;
-  for (const CLI::App *command : app.get_subcommands({}))
-    names.push_back(command->get_name());
-  return names;
-}
-
-/// The command line's parser would only say that a command is missing.
-static void checkCommand(const CLI::App &app, int argc, char **argv) {
-  std::vector<std::string> names = commandsOf(app);
-  std::string all = CLI::detail::join(names, ", ");
-  if (argc < 2)
-    throw ToolError(ExitCode::Usage, "a command is missing, one of " + all + " (kolo --help)");
-  std::string word = argv[1];
-  if (!word.starts_with('-') && !std::ranges::count(names, word))
-    throw ToolError(ExitCode::Usage,
-                    "there is no command '" + word + "'" + didYouMean(word, names) + " (one of " + all + ")");
 }
 
 /// How to ask for help about the command that was chosen.
@@ -41,7 +21,7 @@ static int fail(const char *message, ExitCode code) {
   return int(code);
 }
 
-int runCommandLine(int argc, char **argv, void (*addCommands)(CLI::App &app)) {
+int runCommandLine(int argc, char **argv, void (*addCommands)(CLI::App &app), CheckOfWords check) {
   CLI::App app("Compiles, runs and measures collectives.", "kolo");
   app.require_subcommand(1);
   app.set_version_flag("--version", "kolo " KOLO_VERSION);
@@ -50,7 +30,8 @@ int runCommandLine(int argc, char **argv, void (*addCommands)(CLI::App &app)) {
       "environment is not as it must be; 3 ranks could not run to the end.");
   addCommands(app);
   try {
-    checkCommand(app, argc, argv);
+    if (check)
+      check(app, argc, argv);
     app.parse(argc, argv);
   } catch (const CLI::Success &success) {
     return app.exit(success); // --help and --version

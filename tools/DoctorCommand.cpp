@@ -3,7 +3,7 @@
 #include "tools/Commands.h"
 #include "tools/compile/ToolError.h"
 #include "tools/compile/TuningTable.h"
-#include "tools/run/Libraries.h"
+#include "tools/preload/Libraries.h"
 
 #include "kolo/runtime/Communicator.h"
 #include "kolo/runtime/Door.h"

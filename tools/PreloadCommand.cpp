@@ -2,8 +2,8 @@
 #include "tools/CommandLine.h"
 #include "tools/Commands.h"
 #include "tools/compile/ToolError.h"
-#include "tools/run/Launchers.h"
-#include "tools/run/Libraries.h"
+#include "tools/preload/Launchers.h"
+#include "tools/preload/Libraries.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -7,7 +7,7 @@
 
 #include "compiler/cost/machine/Machine.h"
 #include "compiler/import/HostTopology.h"
-#include "tools/run/Libraries.h"
+#include "tools/preload/Libraries.h"
 #include "tools/tune/Probe.h"
 
 #include <fmt/format.h>

@@ -19,6 +19,7 @@ class Systems(ToolTest):
         os.mkdir(self.file("bin"))
         os.symlink(os.path.join(os.path.dirname(os.path.dirname(KOLO)), "share"), self.file("share"))
         program = shutil.copy(KOLO, self.file("bin/kolo"))
+        shutil.copy(KOLO + "-compiler", self.file("bin/kolo-compiler"))
         os.chmod(self.directory, 0o755)
         os.chown(program, 65534, 65534)
         os.chmod(program, 0o6755)

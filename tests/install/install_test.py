@@ -62,7 +62,7 @@ class Installed(unittest.TestCase):
 
     def test_what_is_installed(self):
         files = listing(self.prefix)
-        for name in ["bin/kolo", "bin/kolo-lsp-server", "bin/kolo-opt", "lib/libkolo_dsl.so", "lib/libkolo_runtime.so",
+        for name in ["bin/kolo", "bin/kolo-compiler", "bin/kolo-lsp-server", "bin/kolo-opt", "lib/libkolo_dsl.so", "lib/libkolo_runtime.so",
                      "include/kolo/dsl/Language.h", "include/kolo/runtime/Communicator.h",
                      "include/kolo/runtime/PluginAbi.h", "lib/cmake/kolo/koloConfig.cmake",
                      "lib/cmake/kolo/koloConfigVersion.cmake", "share/doc/kolo/LICENSE", "share/kolo/tables/cpu.json", "share/kolo/tables/frontier.json",
@@ -70,7 +70,7 @@ class Installed(unittest.TestCase):
             self.assertIn(name, files)
         # Nothing private: no header of LLVM's, no static library, no test.
         for name in files:
-            self.assertRegex(name, r"\A(bin/kolo(-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
+            self.assertRegex(name, r"\A(bin/kolo(-compiler|-lsp-server|-opt)?|lib/libkolo_(dsl|runtime)\.so[.\d]*|"
                                    r"lib/libkolo_(cuda|fabric|hip|nccl|mpi_\w+)\.so|lib/kolo/nccl/libnccl\.so\.2|lib/kolo/default\.kolo\.so|"
                                    r"lib/kolo/python/kolo_torch/(\w+\.py|_C\.[\w-]+\.so)|"
                                    r"lib/kolo/python/kolo_torch-[\d.]+\.dist-info/[\w.]+|include/kolo/(dsl|runtime)/\w+\.h|"
@@ -91,7 +91,7 @@ class Installed(unittest.TestCase):
         call([self.path("bin/kolo"), "compile", "RailDirectAllGather.cpp", "--mesh", "node=3,gpu=2", "-o", "x.so"], work)
         out = call([self.path("bin/kolo"), "run", "x.so", "--mesh", "node=3,gpu=2", "--bytes", "1M"], work)
         self.assertIn("every byte is right", out)
-        opened = call(["ldd", self.path("bin/kolo")], work)
+        opened = call(["ldd", self.path("bin/kolo-compiler")], work)
         self.assertNotIn(BUILD, opened)
         self.assertIn(os.path.join(self.prefix, "bin/../lib/libkolo_dsl.so"), opened)
 

@@ -65,6 +65,7 @@ MAY_INCLUDE = {
     "tools": ("",),
     "tools/compile": ("compiler/", "dsl/", "ir/", "kolo/", "targets/", *MLIR, "fmt/", "nlohmann/"),
     "tools/explore": ("algorithms/", "compiler/", "dsl/", "ir/", "kolo/", "tools/compile/", *MLIR),
+    "tools/preload": ("kolo/runtime/", "fmt/"),
     "tools/report": ("compiler/cost/", "tools/compile/ToolError.h", "nlohmann/"),
     "tools/run": ("codec/", "ir/reference/", "kolo/runtime/", "tools/compile/", *MLIR, "fmt/"),
     "tools/tune": ("compiler/cost/", "kolo/runtime/", "tools/compile/", "tools/run/", *MLIR, "fmt/", "nlohmann/"),

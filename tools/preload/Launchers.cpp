@@ -1,6 +1,6 @@
-#include "tools/run/Launchers.h"
+#include "tools/preload/Launchers.h"
 
-#include "tools/run/Libraries.h"
+#include "tools/preload/Libraries.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

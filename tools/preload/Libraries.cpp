@@ -1,4 +1,4 @@
-#include "tools/run/Libraries.h"
+#include "tools/preload/Libraries.h"
 
 #include "kolo/runtime/Door.h"
 
