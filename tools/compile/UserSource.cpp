@@ -76,14 +76,11 @@ static std::string findUnknownCollective(const std::string &source) {
   return "";
 }
 
-static void buildLibrary(const std::string &source, const TemporaryFile &library) {
+/// Runs the compiler with these words. Throws what it says where it fails.
+static void runCompiler(const std::string &source, const TemporaryFile &library, llvm::ArrayRef<std::string> words) {
   const std::string log = library.folder() + "/log";
   std::vector<std::string> command = hostCompiler();
-  for (const char *flag : {"-std=c++20", "-shared", "-fPIC", "-O0"})
-    command.push_back(flag);
-  std::string name = source.starts_with('-') ? "./" + source : source; // else an option
-  for (const std::string &argument : {"-I" + includeDirectory(), name, std::string("-o"), library.path()})
-    command.push_back(argument);
+  command.insert(command.end(), words.begin(), words.end());
   std::vector<llvm::StringRef> arguments(command.begin(), command.end());
   std::optional<llvm::StringRef> redirects[] = {std::nullopt, log, log};
   std::vector<std::string> variables = environmentWith(library.folder());
@@ -97,6 +94,14 @@ static void buildLibrary(const std::string &source, const TemporaryFile &library
   auto text = llvm::MemoryBuffer::getFile(log);
   throw ToolError(ExitCode::Refused, source + " does not compile:\n" + findUnknownCollective(source) +
                                          (text ? (*text)->getBuffer().rtrim().str() : ""));
+}
+
+/// In two steps: compilers' caches keep what does not link.
+static void buildLibrary(const std::string &source, const TemporaryFile &library) {
+  const std::string object = library.folder() + "/code.o";
+  const std::string name = source.starts_with('-') ? "./" + source : source; // else an option
+  runCompiler(source, library, {"-std=c++20", "-fPIC", "-O0", "-I" + includeDirectory(), "-c", name, "-o", object});
+  runCompiler(source, library, {"-shared", object, "-o", library.path()});
 }
 
 /// Why the loader refused a library, without the library's name, which means nothing to the user.
