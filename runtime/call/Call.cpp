@@ -5,6 +5,7 @@
 #include "loader/Selection.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace kolo::runtime {
 namespace {
@@ -91,7 +92,26 @@ Group groupOf(const Call &call) {
   return group;
 }
 
+/// To the peers, types and reductions that Kolo has no name for have numbers beyond its own: see CallIdentity.cpp.
+Status checkCustom(const CustomReduction &custom, Call &call) {
+  const int64_t elementBytes = custom.elementBytes;
+  if (elementBytes < 1 || elementBytes > 16 || !std::has_single_bit(static_cast<uint64_t>(elementBytes)))
+    return error(StatusCode::InvalidArgument,
+                 "a reduction of the caller's own is of elements of 1, 2, 4, 8 or 16 "
+                 "bytes, not of {}",
+                 elementBytes);
+  if (custom.number < 0 || custom.number > INT32_MAX - KOLO_NUM_REDUCTIONS)
+    return error(StatusCode::InvalidArgument, "a reduction of the caller's own has the number {}", custom.number);
+  call.elementBytes = elementBytes;
+  call.key.type = call.computedType = KOLO_NUM_TYPES + static_cast<int32_t>(elementBytes);
+  call.key.reduction = KOLO_NUM_REDUCTIONS + custom.number;
+  call.reduce = custom.kernel;
+  return {};
+}
+
 Status checkType(const CallArguments &arguments, Call &call) {
+  if (arguments.custom.kernel)
+    return checkCustom(arguments.custom, call);
   auto type = static_cast<size_t>(arguments.type);
   if (type >= KOLO_NUM_TYPES)
     return error(StatusCode::InvalidArgument, "{} is not a data type", type);
@@ -103,13 +123,21 @@ Status checkType(const CallArguments &arguments, Call &call) {
 bool hasCodecs(const ProgramInfo &info) { return info.granule != 0; }
 
 Status checkCodecs(const CallArguments &arguments, const Call &call) {
+  if (arguments.custom.kernel && !call.info->reduces)
+    return error(StatusCode::InvalidArgument,
+                 "program '{}' reduces nothing, and is called with a reduction of the "
+                 "caller's own",
+                 call.info->name);
+  if (arguments.custom.kernel && hasCodecs(*call.info))
+    return error(StatusCode::InvalidArgument, "program '{}' has codecs, and takes no reduction of the caller's own",
+                 call.info->name);
   std::string mistake = findCodecMistake(*call.info, arguments.type, arguments.reduction);
   return mistake.empty() ? Status() : error(StatusCode::InvalidArgument, "program '{}' {}", call.info->name, mistake);
 }
 
 Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, bool widensAverages, Call &call) {
   auto reduction = static_cast<size_t>(arguments.reduction);
-  if (!call.info->reduces)
+  if (!call.info->reduces || arguments.custom.kernel)
     return {};
   if (widensAverages && isWidened(arguments.type, arguments.reduction)) {
     call.computedType = KOLO_F32;
@@ -179,11 +207,12 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
   int64_t numBytes = std::max(sized.largest.input, sized.largest.output) * sized.unitBytes();
   call.memory = sized.memoryKind(segments);
   MemoryKind memory = std::max(planner.least, call.memory);
+  const DataType type = arguments.custom.kernel ? DataType::U8 : arguments.type; // no codec is for u8
   auto entryFor = [&](bool allowsLoss) {
     auto inMemory = [&](MemoryKind kind) {
-      return select(plugin.manifest.selection, plugin.manifest.programs,
-                    {*arguments.collective, arguments.mesh, numBytes, kind, arguments.type, arguments.reduction,
-                     planner.tag, allowsLoss});
+      return select(
+          plugin.manifest.selection, plugin.manifest.programs,
+          {*arguments.collective, arguments.mesh, numBytes, kind, type, arguments.reduction, planner.tag, allowsLoss});
     };
     const SelectionEntry *entry = inMemory(memory);
     return !entry && memory == MemoryKind::Windows ? inMemory(MemoryKind::Ordinary) : entry;

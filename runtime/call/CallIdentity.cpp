@@ -22,13 +22,24 @@ std::string showMesh(const CallKey &key) {
   return text;
 }
 
+std::string showType(const CallKey &key) {
+  return key.type < KOLO_NUM_TYPES ? toString(static_cast<DataType>(key.type))
+                                   : fmt::format("the caller's own, of {} bytes", key.type - KOLO_NUM_TYPES);
+}
+
+std::string showReduction(const CallKey &key) {
+  return key.reduction < KOLO_NUM_REDUCTIONS
+             ? toString(static_cast<Reduction>(key.reduction))
+             : fmt::format("the caller's own, number {}", key.reduction - KOLO_NUM_REDUCTIONS);
+}
+
 constexpr Field fields[] = {
     {"plugin", [](const CallKey &key) { return fmt::format("{:016x}", key.plugin); }},
     {"program", [](const CallKey &key) { return fmt::format("number {}", key.program); }},
     {"mesh", showMesh},
     {"count", [](const CallKey &key) { return fmt::format("{}", key.count); }},
-    {"type", [](const CallKey &key) { return std::string(toString(static_cast<DataType>(key.type))); }},
-    {"reduction", [](const CallKey &key) { return std::string(toString(static_cast<Reduction>(key.reduction))); }},
+    {"type", showType},
+    {"reduction", showReduction},
     {"root", [](const CallKey &key) { return fmt::format("{}", key.root); }},
 };
 

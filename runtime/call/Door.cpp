@@ -129,7 +129,7 @@ Door::~Door() = default;
 int64_t CallShape::largestBytes(int numRanks) const {
   CollectiveFacts facts = factsOf(kind);
   const bool hasBlocks = isPerRank(facts.input) || isPerRank(facts.output);
-  return count * static_cast<int64_t>(sizeBytes(type)) * (hasBlocks ? numRanks : 1);
+  return count * elementBytes() * (hasBlocks ? numRanks : 1);
 }
 
 void CallShape::enter(CallArguments &arguments) const {
@@ -138,6 +138,7 @@ void CallShape::enter(CallArguments &arguments) const {
   arguments.reduction = reduction;
   arguments.count = count;
   arguments.root = root;
+  arguments.custom = custom;
 }
 
 Result<Door> Door::open(const std::string &name) {

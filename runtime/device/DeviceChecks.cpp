@@ -138,6 +138,8 @@ Status checkPlan(DevicePlan &plan, const DeviceRanks &ranks, const DevicePlaces 
   Result<const KoloDevicePlugin *> table = deviceTable(*plan.plugin);
   if (!table.isOk())
     return table.status();
+  if (plan.request.arguments().custom.kernel)
+    return error(StatusCode::InvalidArgument, "{}: devices take no reduction of the caller's own", plan.plugin->path);
   if (call.info->reduces)
     if (Status status = checkReduction(**table, plan.request.arguments().type, plan.request.arguments().reduction);
         !status.isOk())

@@ -63,6 +63,21 @@ class MpiTest(unittest.TestCase):
         self.assertGreaterEqual(carried, least, output)
         return output
 
+    def lossy_plugin(self, **fields):
+        """Of a table whose only program rounds, or of that program alone."""
+        tool, plugin = os.path.join(BUILD, "bin", "kolo"), os.path.join(self.directory, "lossy.so")
+        if not os.path.exists(tool):
+            self.skipTest("this build has no kolo, which compiles the plugin")
+        what = ["quantisedTwoShotAllReduce", "--mesh", "rank=2"]
+        if fields:
+            entries = [{"collective": "all_reduce", "ranks": 2, "memory": memory, "upToBytes": None,
+                        "algorithm": what[0], **fields} for memory in ("windows", "ordinary")]
+            what = ["--table", os.path.join(self.directory, "table.json")]
+            with open(what[1], "w") as file:
+                json.dump({"entries": entries}, file)
+        subprocess.run([tool, "compile", *what, "-o", plugin], check=True, stdout=subprocess.DEVNULL)
+        return plugin
+
 
 class Cases(MpiTest):
     def setUp(self):
@@ -109,21 +124,6 @@ class Cases(MpiTest):
         for ranks in (3, 5):
             output = self.expectCarried(10, ranks, self.program, "in-place")
             self.assertIn("3 forwarded (3 first calls)", output)
-
-    def lossy_plugin(self, **fields):
-        """Of a table whose only program rounds, or of that program alone."""
-        tool, plugin = os.path.join(BUILD, "bin", "kolo"), os.path.join(self.directory, "lossy.so")
-        if not os.path.exists(tool):
-            self.skipTest("this build has no kolo, which compiles the plugin")
-        what = ["quantisedTwoShotAllReduce", "--mesh", "rank=2"]
-        if fields:
-            entries = [{"collective": "all_reduce", "ranks": 2, "memory": memory, "upToBytes": None,
-                        "algorithm": what[0], **fields} for memory in ("windows", "ordinary")]
-            what = ["--table", os.path.join(self.directory, "table.json")]
-            with open(what[1], "w") as file:
-                json.dump({"entries": entries}, file)
-        subprocess.run([tool, "compile", *what, "-o", plugin], check=True, stdout=subprocess.DEVNULL)
-        return plugin
 
     def test_only_what_a_table_allows_loses_bits(self):
         lossy = self.lossy_plugin(lossy=True)
@@ -196,6 +196,32 @@ class Cases(MpiTest):
             results = re.compile(r"^rank \d+: \w{16}$", re.MULTILINE)
             self.assertEqual(sorted(results.findall(alone)), sorted(results.findall(under)))
             self.assertEqual(len(results.findall(under)), ranks)
+
+
+class Operations(MpiTest):
+    def setUp(self):
+        super().setUp()
+        self.program = self.build("operations.c")
+
+    def test_all_that_mpi_predefines_are_carried(self):
+        for ranks in (2, 4):
+            output = self.expectCarried(2000, ranks, self.program, "all", KOLO_MPI_CARRY_FROM="4")
+            self.assertRegex(output, r" 3 forwarded \(3 first calls\)")
+
+    def test_locations_and_nans_do_not_depend_on_the_order_of_ranks(self):
+        for ranks in (2, 4):
+            self.expectCarried(2, ranks, self.program, "ties")
+
+    def test_a_program_with_codecs_takes_none(self):
+        lossy, exact = self.lossy_plugin(lossy=True), os.path.join(BUILD, "lib", "kolo", "default.kolo.so")
+        output = self.expectCarried(2, 2, self.program, "ties", KOLO_PLUGIN_PATH=f"{lossy}:{exact}", KOLO_DEBUG="info")
+        self.assertIn(f"maxloc of (f64, i32): carried, {exact}", output)
+
+    def test_ranks_that_differ_are_told(self):
+        code, output = self.mpirun(2, self.program, "operations-differ", seconds=20)
+        self.assertNotEqual(code, 0, output)
+        self.assertIn("ranks disagree on reduction: rank 0 called with the caller's own", output)
+        self.assertNotIn("went on", output)
 
 
 class Misuse(MpiTest):

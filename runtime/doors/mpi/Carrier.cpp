@@ -1,5 +1,6 @@
 #include "Carrier.h"
 
+#include "Combinations.h"
 #include "PageHeap.h"
 #include "Process.h"
 #include "RollCall.h"
@@ -28,19 +29,20 @@ constexpr size_t mostKeptBytes = size_t(64) << 20; // of memory for packed data,
 size_t hashOf(const Shape &shape) {
   uint64_t bits = static_cast<uint64_t>(shape.count) * 0x9E3779B97F4A7C15;
   bits ^= static_cast<uint64_t>(shape.kind) << 3 ^ static_cast<uint64_t>(shape.type) << 9 ^
-          static_cast<uint64_t>(shape.reduction) << 15 ^ static_cast<uint64_t>(shape.root) << 21;
+          static_cast<uint64_t>(shape.reduction) << 15 ^ static_cast<uint64_t>(shape.root) << 21 ^
+          static_cast<uint64_t>(shape.custom.number) << 33;
   return (bits * 0x9E3779B97F4A7C15) >> 32 & (numDecisions - 1);
 }
 
 std::string describe(const Request &request, int64_t sizeBytes) {
   std::string text = std::string(request.function) + " of " + std::to_string(sizeBytes) + " bytes";
-  return runtime::factsOf(request.shape.kind).reduces
-             ? text + ", " + runtime::toString(request.shape.reduction) + " of " + runtime::toString(request.shape.type)
-             : text;
+  const Shape &shape = request.shape;
+  return runtime::factsOf(shape.kind).reduces ? text + ", " + nameOf({shape.type, shape.reduction, shape.custom})
+                                              : text;
 }
 
 size_t sideBytes(const Shape &shape, const Side &side) {
-  return static_cast<size_t>(shape.count) * runtime::sizeBytes(shape.type) * static_cast<size_t>(side.blocks);
+  return static_cast<size_t>(shape.count * shape.elementBytes()) * static_cast<size_t>(side.blocks);
 }
 
 /// What MPI_Pack and MPI_Unpack are given for the elements of a side. They need a pointer, and MPI_BOTTOM is null. So a
@@ -301,7 +303,10 @@ std::optional<int> Carrier::perform(const Request &request) {
 
 std::optional<int> Carrier::run(const Request &request, Decision &decision) {
   const Side &input = request.input, &output = request.output;
-  bool mustPack = input.blocks && !findBasicType(input.type), mustUnpack = output.blocks && !findBasicType(output.type);
+  // What is combined lies as its kernel takes it, gaps of pairs included.
+  const bool isCombined = runtime::factsOf(request.shape.kind).reduces;
+  bool mustPack = !isCombined && input.blocks && !findBasicType(input.type),
+       mustUnpack = !isCombined && output.blocks && !findBasicType(output.type);
   decision.arguments.input = input.blocks ? input.memory : nullptr;
   decision.arguments.output = output.blocks ? output.memory : nullptr;
   OwnCalls own;
@@ -332,7 +337,7 @@ std::optional<int> Carrier::run(const Request &request, Decision &decision) {
     print("carries " + describe(request, decision.sizeBytes));
   if (isFront) [[unlikely]]
     std::memcpy(output.memory, packedOutput.memory.get(),
-                static_cast<size_t>(request.shape.count) * runtime::sizeBytes(request.shape.type));
+                static_cast<size_t>(request.shape.count * request.shape.elementBytes()));
   return mustUnpack ? unpack(packedOutput.memory.get(), output) : MPI_SUCCESS;
 }
 

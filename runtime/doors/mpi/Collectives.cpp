@@ -3,6 +3,7 @@
 // memory; so none of these decides. What is not carried goes to the next definition of the function, which may be
 // another tool's.
 #include "Carrier.h"
+#include "Combinations.h"
 #include "PageHeap.h"
 #include "Process.h"
 
@@ -58,19 +59,18 @@ Shape moved(CollectiveKind kind, int64_t sizeBytes, int root = 0) {
 
 /// Data that is combined. `whyNot`: this reduction is not carried, on any rank.
 Shape combined(CollectiveKind kind, const Side &data, MPI_Op operation, const char *&whyNot, int root = 0) {
-  const BasicType *basic = findBasicType(data.type);
-  std::optional<runtime::Reduction> reduction = reductionOf(operation);
-  whyNot = !reduction ? "other operation" : !basic || !basic->reduced ? "other type" : nullptr;
-  if (data.count < 0)
-    whyNot = "wrong argument";
   Shape shape;
   shape.kind = kind;
   shape.root = root;
+  const std::optional<Combination> combination = combinationOf(operation, data.type, whyNot);
+  if (data.count < 0)
+    whyNot = "wrong argument";
   if (whyNot)
     return shape;
   shape.count = data.count;
-  shape.type = *basic->reduced;
-  shape.reduction = *reduction;
+  shape.type = combination->type;
+  shape.reduction = combination->reduction;
+  shape.custom = combination->custom;
   return shape;
 }
 

@@ -5,7 +5,7 @@
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
-#include "kolo/runtime/Types.h"
+#include "ElementKernels.h"
 
 #include <cstdint>
 #include <optional>
@@ -25,7 +25,8 @@ template <class Handle> uint64_t bitsOf(Handle handle) {
 struct BasicType {
   MPI_Datatype handle;
   int64_t sizeBytes;
-  std::optional<runtime::DataType> reduced; // nothing: Kolo moves it, but cannot combine it
+  std::optional<Element> element; // nothing: Kolo moves it, but cannot combine it
+  bool isOfFortran = false;       // or of several languages: MPI defines no logical operation on its integers
 };
 
 /// Null: a derived type, or a predefined one with gaps. Never blocks; calls no MPI after the first time.
@@ -34,6 +35,8 @@ const BasicType *findBasicType(MPI_Datatype type);
 /// Bytes of `count` elements; -1: MPI will say what is wrong with them. Never blocks.
 int64_t bytesOf(int count, MPI_Datatype type);
 
-std::optional<runtime::Reduction> reductionOf(MPI_Op operation);
+/// Of a predefined pair of a value and its location, which may have gaps. Nothing: it is no such pair, or has more than
+/// 16 bytes. Never blocks; calls no MPI after the first time.
+std::optional<Element> findPair(MPI_Datatype type);
 
 } // namespace kolo::mpi

@@ -73,6 +73,8 @@ struct CallArguments {
   // On devices, of a call whose program is named, where DeviceOptions leave lanes to the table: what the table says. 0:
   // nothing. The same on all ranks.
   int lanes = 0;
+  // With a kernel, it stands for `type` and `reduction`, which are then ignored. For programs that reduce.
+  CustomReduction custom = {};
 };
 
 /// The caller's own all-gather: copies sizeBytes bytes of every rank to `all`, by rank, this rank's own included.

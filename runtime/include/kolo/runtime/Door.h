@@ -32,7 +32,10 @@ struct CallShape {
   Reduction reduction = Reduction::Sum;
   int64_t count = 0; // as in CallArguments
   int root = 0;
+  CustomReduction custom = {}; // as in CallArguments
   auto operator<=>(const CallShape &) const = default;
+
+  int64_t elementBytes() const { return custom.kernel ? custom.elementBytes : static_cast<int64_t>(sizeBytes(type)); }
 
   /// Of the larger buffer of any of so many ranks.
   KOLO_RUNTIME_API int64_t largestBytes(int numRanks) const;

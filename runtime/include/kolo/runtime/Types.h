@@ -5,11 +5,13 @@
 #include "kolo/runtime/PluginAbi.h"
 #include "kolo/runtime/Status.h"
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace kolo::runtime {
@@ -47,6 +49,23 @@ KOLO_RUNTIME_API const char *toString(CollectiveKind collective);
 KOLO_RUNTIME_API std::optional<DataType> parseDataType(std::string_view name);
 KOLO_RUNTIME_API std::optional<Reduction> parseReduction(std::string_view name);
 KOLO_RUNTIME_API std::optional<CollectiveKind> parseCollectiveKind(std::string_view name);
+
+/// A reduction of the caller's own: of elements that Kolo has no type for, or by an operation that it has no name for.
+/// On hosts, and by programs without codecs.
+struct CustomReduction {
+  // As the plugin's own kernels. Ranks and lanes call it at once, each from a thread of its own, on parts of a buffer;
+  // it must not throw. A part may begin at any multiple of elementBytes. Ranks combine in different orders, so the
+  // operation is associative; or the results differ as those of a sum of floating point do. The bits of `a op b` and
+  // of `b op a` are the same, for all a and b. It may ignore `nonTemporal`. Null: there is no such reduction.
+  KoloReduceKernel kernel = nullptr;
+  int64_t elementBytes = 0; // 1, 2, 4, 8 or 16
+  int32_t number = 0;       // not negative; the same on ranks that mean the same operation and elements
+  bool operator==(const CustomReduction &) const = default;
+  auto operator<=>(const CustomReduction &other) const {
+    return std::tuple(number, elementBytes, reinterpret_cast<uintptr_t>(kernel)) <=>
+           std::tuple(other.number, other.elementBytes, reinterpret_cast<uintptr_t>(other.kernel));
+  }
+};
 
 struct MeshDim {
   std::string name;
