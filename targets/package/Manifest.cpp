@@ -220,7 +220,7 @@ std::string writeManifest(ModuleOp programs, const cpu::HostCode &host, const De
                            {"reductions", namesOf(devices.options.reductions)},
                            {"accumulate", devices.options.accumulation == Accumulation::Native ? "native" : "f32"},
                            {"images", describeImages(programs, devices)}};
-  return manifest.dump(2) + "\n";
+  return manifest.dump() + "\n";
 }
 
 } // namespace kolo::package
