@@ -256,7 +256,7 @@ def spread(times):
 
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.replace("%", "%%"))
-    parser.add_argument("build")
+    parser.add_argument("build", type=os.path.abspath)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--ranks", default="2,4")
     parser.add_argument("--root", default="")
