@@ -2,8 +2,10 @@
 #include "base/Environment.h"
 #include "base/Error.h"
 #include "base/Variable.h"
+#include "bootstrap/LaunchedRanks.h"
 #include "kolo/runtime/Door.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 
@@ -53,6 +55,14 @@ Result<LaunchedRank> readLaunchedRank() {
         return read(launcher);
     return read(launchers[0]);
   });
+}
+
+size_t launchedRanksHere() {
+  int most = 0;
+  for (const char *name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+    if (const char *text = variable(name))
+      most = std::max(most, parseInt(text, 0, maxRanks).value_or(0));
+  return static_cast<size_t>(most);
 }
 
 } // namespace kolo::runtime

@@ -4,10 +4,10 @@
 #include "call/Plan.h"
 #include "peers/Exchange.h"
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace kolo::runtime {
 
@@ -20,6 +20,8 @@ bool mayRunAhead(const Plan &plan, const Peers &peers);
 /// a call repeats depends on nothing but what is the same on all ranks. So all ranks find the same plan, or none.
 class AheadPlans {
 public:
+  explicit AheadPlans(int numRanks) : plans(numKeptPlans(numRanks)) {}
+
   /// The plan of the same call with whatever buffers; null: there is none. Allocates nothing.
   Plan *find(const PluginState &plugin, const CallArguments &arguments) const;
   /// Keeps a plan in place of the oldest.
@@ -28,7 +30,7 @@ public:
   const Plan *ofAgreement(uint64_t agreement) const;
 
 private:
-  std::array<std::unique_ptr<Plan>, 16> plans;
+  std::vector<std::unique_ptr<Plan>> plans;
   size_t numKept = 0; // so far
 };
 

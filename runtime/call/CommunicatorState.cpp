@@ -2,6 +2,7 @@
 #include "call/CommunicatorState.h"
 
 #include "base/Error.h"
+#include "bootstrap/LaunchedRanks.h"
 #include "memory/ControlGroups.h"
 #include "memory/Copy.h"
 #include "wait/Cores.h"
@@ -17,7 +18,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
           segments, Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,
           // Other hosts write without an exchange, and network cards know the pages.
           ranks->hosts().areSeveral() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }),
-      lanes(*ranks) {
+      plans(ranks->size()), aheadPlans(ranks->size()), lanes(*ranks) {
   const size_t numHere = ranks->hosts().ranksHere().size();
   rules.isAlone = numHere == 1 && !ranks->hosts().others().empty() && !ranks->links()->network().writesByDevice();
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
@@ -42,8 +43,11 @@ Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
   // Lanes that spin use up a quota of CPUs that are fewer, and then all of them stand still.
   static const double quota = cpusInControlGroups();
   const int lanesEach = ranks->settings().lanes;
-  const bool isWithinQuota = static_cast<double>(cores.size()) * lanesEach <= quota;
-  ranks->setPolicy(choosePolicy(ranks->settings().wait, isWithinQuota && haveOwnCores(cores, lanesEach)));
+  // Ranks of other communicators run there, too.
+  const bool areProcesses = ranks->kind() == RankKind::Processes;
+  const std::vector<cpu_set_t> all = coresOfJob(cores, areProcesses ? launchedRanksHere() : 0);
+  const bool isWithinQuota = static_cast<double>(all.size()) * lanesEach <= quota;
+  ranks->setPolicy(choosePolicy(ranks->settings().wait, isWithinQuota && haveOwnCores(all, lanesEach)));
   return lanes.start(ranks->policy());
 }
 

@@ -8,7 +8,6 @@
 #include "call/Remote.h"
 #include "call/Semaphores.h"
 
-#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -76,9 +75,15 @@ struct Plan {
   bool isSelected() const { return request.arguments().program.empty() && request.arguments().collective; }
 };
 
+/// Plans that a communicator keeps. Programs of linear algebra call some dozens of sizes in turn; but a plan has
+/// something for every rank.
+constexpr size_t numKeptPlans(int numRanks) { return numRanks <= 64 ? 64 : 16; }
+
 /// The last few plans of a communicator. Addresses stay valid while the cache lives.
 class PlanCache {
 public:
+  explicit PlanCache(int numRanks) : plans(numKeptPlans(numRanks)) {}
+
   /// Returns a valid, agreed plan of the same call, and gives it the pointers of this call. Null when there is none.
   /// Other pointers are accepted only if the peers need not know them. Allocates nothing.
   Plan *find(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
@@ -100,7 +105,7 @@ public:
 private:
   // Of the plan that was replaced last: peers may still repeat its call, until they meet this rank in an exchange.
   PlanAccess replaced;
-  std::array<std::unique_ptr<Plan>, 16> plans;
+  std::vector<std::unique_ptr<Plan>> plans;
   size_t last = 0;   // the plan found last
   size_t oldest = 0; // the plan made first
 };

@@ -1,5 +1,6 @@
 #include "wait/Cores.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -48,6 +49,14 @@ cpu_set_t currentAffinity() {
   if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
     CPU_SET(0, &cores); // unknown: assume one core, which is slow at worst
   return cores;
+}
+
+std::vector<cpu_set_t> coresOfJob(std::span<const cpu_set_t> ofCommunicator, size_t numRanks) {
+  std::vector<cpu_set_t> all(ofCommunicator.begin(), ofCommunicator.end());
+  const bool areFree = std::ranges::all_of(all, [&](const cpu_set_t &each) { return CPU_EQUAL(&each, &all.front()); });
+  if (areFree && !all.empty() && numRanks > all.size())
+    all.resize(numRanks, cpu_set_t(all.front()));
+  return all;
 }
 
 bool haveOwnCores(std::span<const cpu_set_t> allowed, int lanesPerRank) {

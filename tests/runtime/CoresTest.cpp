@@ -33,6 +33,16 @@ TEST(Cores, AreNotEnoughForRanksPinnedToOneThoughOthersAreIdle) {
   EXPECT_FALSE(haveOwn({cores({0, 1}), cores({0, 1}), cores({0, 1}), cores({2, 3, 4, 5})}));
 }
 
+TEST(Cores, AreSharedWithRanksOfTheJobThatTheCommunicatorLacks) {
+  const std::vector<cpu_set_t> freeRanks(2, cores({0, 1})), boundRanks = {cores({0}), cores({1})};
+  EXPECT_TRUE(haveOwn(coresOfJob(freeRanks, 0)));
+  EXPECT_TRUE(haveOwn(coresOfJob(freeRanks, 2)));
+  EXPECT_FALSE(haveOwn(coresOfJob(freeRanks, 3)));
+  EXPECT_EQ(coresOfJob(freeRanks, 4).size(), 4u);
+  EXPECT_TRUE(haveOwn(coresOfJob(boundRanks, 4)));
+  EXPECT_TRUE(coresOfJob({}, 4).empty());
+}
+
 TEST(Cores, AreFoundWhereAnEarlierRankMustMoveForALaterOne) {
   EXPECT_TRUE(haveOwn({cores({0, 1}), cores({0})}));
   EXPECT_TRUE(haveOwn({cores({0, 1}), cores({1, 2}), cores({2, 3}), cores({0})}));

@@ -23,16 +23,8 @@ using runtime::Status;
 using runtime::StatusCode;
 
 constexpr const char *noMemory = "no memory or descriptors for Kolo";
-constexpr size_t numDecisions = 64;
+constexpr size_t mostDecisions = 1024;             // programs call some hundred shapes on a communicator
 constexpr size_t mostKeptBytes = size_t(64) << 20; // of memory for packed data, between calls
-
-size_t hashOf(const Shape &shape) {
-  uint64_t bits = static_cast<uint64_t>(shape.count) * 0x9E3779B97F4A7C15;
-  bits ^= static_cast<uint64_t>(shape.kind) << 3 ^ static_cast<uint64_t>(shape.type) << 9 ^
-          static_cast<uint64_t>(shape.reduction) << 15 ^ static_cast<uint64_t>(shape.root) << 21 ^
-          static_cast<uint64_t>(shape.custom.number) << 33;
-  return (bits * 0x9E3779B97F4A7C15) >> 32 & (numDecisions - 1);
-}
 
 std::string describe(const Request &request, int64_t sizeBytes) {
   std::string text = std::string(request.function) + " of " + std::to_string(sizeBytes) + " bytes";
@@ -220,7 +212,6 @@ void Carrier::connect() {
       hasFailedToConnect = true;
     if (created.isOk()) {
       communicator.emplace(std::move(created).value());
-      decisions.resize(numDecisions);
     }
   }
   whyNot = status.code() == StatusCode::OutOfMemory ? noMemory : "ranks that Kolo cannot connect";
@@ -252,16 +243,26 @@ int Carrier::fail(const char *function, const Status &status, int code) const {
   return code;
 }
 
+size_t Carrier::HashOfShape::operator()(const Shape &shape) const {
+  uint64_t bits = static_cast<uint64_t>(shape.count) * 0x9E3779B97F4A7C15;
+  bits ^= static_cast<uint64_t>(shape.kind) << 3 ^ static_cast<uint64_t>(shape.type) << 9 ^
+          static_cast<uint64_t>(shape.reduction) << 15 ^ static_cast<uint64_t>(shape.root) << 21 ^
+          static_cast<uint64_t>(shape.custom.number) << 33;
+  return (bits * 0x9E3779B97F4A7C15) >> 32;
+}
+
 Carrier::Decision &Carrier::decide(const Request &request) {
-  Decision &decision = decisions[hashOf(request.shape)];
-  if (decision.isMade && decision.shape == request.shape) [[likely]]
-    return decision;
   const Shape &shape = request.shape;
+  if (auto found = decisions.find(shape); found != decisions.end()) [[likely]]
+    return found->second;
+  if (decisions.size() == mostDecisions)
+    decisions.clear();
+  Decision &decision = decisions[shape];
   runtime::CallArguments arguments;
   shape.enter(arguments);
   std::string why;
   const runtime::Plugin *plugin = door().find(*communicator, arguments, why);
-  decision = {true, shape, plugin, arguments, shape.largestBytes(numRanks)};
+  decision = {plugin, arguments, shape.largestBytes(numRanks)};
   if (door().logLevel() != LogLevel::Off && ownRank == 0)
     print(describe(request, decision.sizeBytes) + ": " + (plugin ? "carried, " + plugin->path() : "forwarded: " + why));
   return decision;

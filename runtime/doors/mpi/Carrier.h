@@ -12,7 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
+#include <unordered_map>
 
 namespace kolo::mpi {
 
@@ -59,11 +59,12 @@ public:
 
 private:
   struct Decision {
-    bool isMade = false;
-    Shape shape;
     const runtime::Plugin *plugin = nullptr; // null: forward
     runtime::CallArguments arguments;
     int64_t sizeBytes = 0; // of the larger buffer of any rank
+  };
+  struct HashOfShape {
+    size_t operator()(const Shape &shape) const;
   };
   /// Memory for packed data, kept between calls.
   struct Packed {
@@ -92,7 +93,7 @@ private:
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;
   std::map<int, std::optional<runtime::Window>> windows; // by piece of the page heap; nothing: it could not become one
-  std::vector<Decision> decisions;                       // by hash; a newer one replaces an older one
+  std::unordered_map<Shape, Decision, HashOfShape> decisions;
   Packed packedInput, packedOutput;
 };
 
