@@ -138,10 +138,14 @@ WaitEnd waitSlowly(T &counter, uint64_t target, const WaitPolicy &policy, Check 
       const Clock::time_point before = Clock::now();
       sched_yield();
       const bool wasLong = Clock::now() - before > longYield;
-      policy.callProgress();
       if (wasLong && policy.yields)
         policy.yields->tookLong();
-      if (counter.hasReached(target)) {
+      bool hasReached = counter.hasReached(target);
+      if (!hasReached && policy.mustProgress()) { // which may give the core away, too
+        policy.callProgress();
+        hasReached = counter.hasReached(target);
+      }
+      if (hasReached) {
         if (!wasLong && policy.yields)
           policy.yields->helped();
         return WaitEnd::Reached;
