@@ -115,6 +115,9 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
     whyNot = "one rank";
   else if (numRanks > runtime::maxRanks)
     whyNot = "more ranks than Kolo connects";
+  else
+    return;
+  isTooEarly = false;
 }
 
 void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
@@ -131,18 +134,22 @@ void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
 void Carrier::close() {
   windows.clear();
   communicator.reset();
+  isTooEarly = false;
   whyNot = "after MPI_Finalize";
 }
 
-bool Carrier::enter() {
-  ++numCalls;
+bool Carrier::enter(const Shape &shape) {
   if (communicator) [[likely]]
     return true;
-  bool isTooEarly = std::strcmp(whyNot, "first calls") == 0;
-  if (isTooEarly && numCalls == firstCarried())
+  ++numCalls;
+  numBytes += std::max<int64_t>(0, shape.count * shape.elementBytes());
+  const CarryFrom from = carryFrom();
+  if (isTooEarly && (numCalls >= from.call || numBytes >= from.bytes)) {
+    isTooEarly = false;
     connect();
+  }
   if (!communicator)
-    door().countForwarded(whyNot);
+    countForwarded(whyNot);
   return communicator.has_value();
 }
 
@@ -342,7 +349,9 @@ std::optional<int> Carrier::run(const Request &request, Decision &decision) {
   return mustUnpack ? unpack(packedOutput.memory.get(), output) : MPI_SUCCESS;
 }
 
-int Carrier::barrier() {
+std::optional<int> Carrier::barrier() {
+  if (!enter({}))
+    return std::nullopt;
   OwnCalls own;
   if (Status status = communicator->barrier(); !status.isOk())
     return fail("MPI_Barrier", status);
