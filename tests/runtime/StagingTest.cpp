@@ -64,8 +64,8 @@ constexpr Kind kinds[] = {{"ringAllGather", 1, 0, -1},
                           {"pullAllReduce", 1, 1, 0}, // not proved on 3 ranks, so not cut there
                           {"pullAllToAll", 0, 0, 0}};
 
-/// Bytes begin to begin + size of a rank's input. A row of 256 is like another one, but for what is added to all of it:
-/// under sanitizers, a store for each byte would take most of the time of these tests.
+/// Bytes begin to begin + size of a rank's input. A row of 256 is like another one, but for what is added to all of it.
+/// So there is no store for each byte, which under sanitizers would take most of the time of these tests.
 std::vector<uint8_t> inputOf(int rank, int64_t begin, int64_t size, int call) {
   static const std::vector<std::array<uint8_t, 256>> rows = [] {
     std::vector<std::array<uint8_t, 256>> all(256);

@@ -57,7 +57,7 @@ Shape combined(CollectiveKind kind, const Side &data, MPI_Op operation, const ch
   Shape shape;
   shape.kind = kind;
   shape.root = root;
-  const std::optional<Combination> combination = combinationOf(operation, data.type, whyNot);
+  const std::optional<CarriedReduction> combination = combinationOf(operation, data.type, whyNot);
   if (data.count < 0)
     whyNot = "wrong argument";
   if (whyNot)

@@ -65,7 +65,7 @@ int32_t numberOf(Operation operation, Element element) { return int32_t(operatio
 
 } // namespace
 
-std::optional<Combination> combinationOf(MPI_Op handle, MPI_Datatype type, const char *&whyNot) {
+std::optional<CarriedReduction> combinationOf(MPI_Op handle, MPI_Datatype type, const char *&whyNot) {
   const std::optional<Operation> operation = operationOf(handle);
   if (!operation) {
     whyNot = "other operation";
@@ -76,7 +76,7 @@ std::optional<Combination> combinationOf(MPI_Op handle, MPI_Datatype type, const
   const std::optional<Element> element = basic ? basic->element : findPair(type);
   if (!element || (isLogical(*operation) && basic && basic->isOfFortran))
     return std::nullopt;
-  Combination combination;
+  CarriedReduction combination;
   const std::optional<Reduction> reduction = reductionOf(*operation);
   if (const std::optional<DataType> known = dataTypeOf(*element); known && reduction) {
     combination.type = *known;
@@ -90,7 +90,7 @@ std::optional<Combination> combinationOf(MPI_Op handle, MPI_Datatype type, const
   return combination;
 }
 
-std::string nameOf(const Combination &combination) {
+std::string nameOf(const CarriedReduction &combination) {
   const auto &[type, reduction, custom] = combination;
   if (!custom.kernel)
     return std::string(runtime::toString(reduction)) + " of " + runtime::toString(type);

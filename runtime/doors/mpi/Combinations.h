@@ -11,7 +11,7 @@
 
 namespace kolo::mpi {
 
-struct Combination {
+struct CarriedReduction {
   runtime::DataType type = runtime::DataType::U8;
   runtime::Reduction reduction = runtime::Reduction::Sum;
   runtime::CustomReduction custom = {}; // with a kernel: stands for both
@@ -19,9 +19,9 @@ struct Combination {
 
 /// Nothing: it is not carried, on any rank; `whyNot` is then the reason, in a few words. So it is for operations of the
 /// user, for derived datatypes, for elements of more than 16 bytes, and for what MPI does not define. Never blocks.
-std::optional<Combination> combinationOf(MPI_Op operation, MPI_Datatype type, const char *&whyNot);
+std::optional<CarriedReduction> combinationOf(MPI_Op operation, MPI_Datatype type, const char *&whyNot);
 
 /// "sum of f32", "maxloc of pairs of f64 and i32".
-std::string nameOf(const Combination &combination);
+std::string nameOf(const CarriedReduction &combination);
 
 } // namespace kolo::mpi
