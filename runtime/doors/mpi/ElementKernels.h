@@ -63,8 +63,8 @@ const char *nameOf(Element element);
 int64_t sizeBytes(Element element);
 
 /// Null where MPI defines no such operation on such elements, or Kolo has a type and a reduction for it. As Kolo's own
-/// kernels, they give every NaN the bits of one, and their minimum and maximum are those of IEEE 754-2019; of equal
-/// values of pairs, the lower location wins, whatever the signs of zeros.
+/// kernels, they give every NaN the bits of one, and their minimum and maximum are those of IEEE 754-2019. Of pairs
+/// with equal values the one with the lower location wins, whatever the signs of zeros.
 KoloReduceKernel kernelOf(Operation operation, Element element);
 
 } // namespace kolo::mpi
