@@ -115,9 +115,6 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
     whyNot = "one rank";
   else if (numRanks > runtime::maxRanks)
     whyNot = "more ranks than Kolo connects";
-  else
-    return;
-  isTooEarly = false;
 }
 
 void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
@@ -134,22 +131,18 @@ void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
 void Carrier::close() {
   windows.clear();
   communicator.reset();
-  isTooEarly = false;
   whyNot = "after MPI_Finalize";
 }
 
-bool Carrier::enter(const Shape &shape) {
+bool Carrier::enter() {
+  ++numCalls;
   if (communicator) [[likely]]
     return true;
-  ++numCalls;
-  numBytes += std::max<int64_t>(0, shape.count * shape.elementBytes());
-  const CarryFrom from = carryFrom();
-  if (isTooEarly && (numCalls >= from.call || numBytes >= from.bytes)) {
-    isTooEarly = false;
+  bool isTooEarly = std::strcmp(whyNot, "first calls") == 0;
+  if (isTooEarly && numCalls == firstCarried())
     connect();
-  }
   if (!communicator)
-    countForwarded(whyNot);
+    door().countForwarded(whyNot);
   return communicator.has_value();
 }
 
@@ -349,9 +342,7 @@ std::optional<int> Carrier::run(const Request &request, Decision &decision) {
   return mustUnpack ? unpack(packedOutput.memory.get(), output) : MPI_SUCCESS;
 }
 
-std::optional<int> Carrier::barrier() {
-  if (!enter({}))
-    return std::nullopt;
+int Carrier::barrier() {
   OwnCalls own;
   if (Status status = communicator->barrier(); !status.isOk())
     return fail("MPI_Barrier", status);

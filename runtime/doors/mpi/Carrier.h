@@ -43,15 +43,13 @@ public:
   int rank() const { return ownRank; }
   int size() const { return numRanks; }
 
-  /// Counts a collective on this communicator, and connects the ranks when it is time. All ranks call it alike, with a
-  /// shape that is the same on all. Returns whether calls may be carried; if not, counts the call as forwarded.
-  /// Blocking.
-  bool enter(const Shape &shape);
+  /// Counts a collective on this communicator, and connects the ranks when it is time. All ranks call it alike. Returns
+  /// whether calls may be carried; if not, counts the call as forwarded. Blocking.
+  bool enter();
 
   /// Carries the call and returns MPI's code, or nothing: the caller forwards it, and it is counted. Blocking.
   std::optional<int> perform(const Request &request);
-  /// Likewise.
-  std::optional<int> barrier();
+  int barrier();
 
   /// Counts a call that the caller forwards.
   std::nullopt_t forward(const char *function, const char *reason) const;
@@ -90,8 +88,8 @@ private:
 
   MPI_Comm owner;
   int ownRank = 0, numRanks = 1;
-  int64_t numCalls = 0, numBytes = 0; // until the ranks connect
-  bool isOnOneHost = true, hasToldOfMemory = false, isTooEarly = true;
+  int64_t numCalls = 0;
+  bool isOnOneHost = true, hasToldOfMemory = false;
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;
   std::map<int, std::optional<runtime::Window>> windows; // by piece of the page heap; nothing: it could not become one

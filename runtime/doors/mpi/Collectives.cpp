@@ -26,8 +26,13 @@ template <class Function> Function *nextDefinition(Function *, const char *name)
   return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
 }
 
-/// Null: calls on this communicator are not carried now, on any of its ranks.
-Carrier *findCarrier(MPI_Comm communicator) { return mayCarry() ? carrierOf(communicator) : nullptr; }
+/// The carrier of a communicator on which calls may be carried now. All ranks of the communicator call it alike.
+Carrier *enter(MPI_Comm communicator) {
+  if (!mayCarry())
+    return nullptr;
+  Carrier *carrier = carrierOf(communicator);
+  return carrier && carrier->enter() ? carrier : nullptr;
+}
 
 /// Block number `block` of `count` elements each.
 void *blockOf(const void *memory, int block, int count, MPI_Datatype type) {
@@ -79,16 +84,12 @@ bool isWrong(const Carrier &carrier, const Request &request) {
 } // namespace
 
 static std::optional<int> carryMove(Carrier &carrier, const Request &request) {
-  if (!carrier.enter(request.shape))
-    return std::nullopt;
   if (request.shape.count < 0 || isWrong(carrier, request))
     return carrier.forward(request.function, "wrong argument");
   return carrier.perform(request);
 }
 
 static std::optional<int> carryCombination(Carrier &carrier, const Request &request, const char *whyNot) {
-  if (!carrier.enter(request.shape))
-    return std::nullopt;
   if (isWrong(carrier, request))
     whyNot = "wrong argument";
   return whyNot ? carrier.forward(request.function, whyNot) : carrier.perform(request);
@@ -112,15 +113,14 @@ KOLO_MPI_API int MPI_Init_thread(int *argc, char ***argv, int required, int *pro
 
 KOLO_MPI_API int MPI_Barrier(MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Barrier, "MPI_Barrier");
-  Carrier *carrier = findCarrier(comm);
-  std::optional<int> code = carrier ? carrier->barrier() : std::nullopt;
-  return code ? *code : next(comm);
+  Carrier *carrier = enter(comm);
+  return carrier ? carrier->barrier() : next(comm);
 }
 
 KOLO_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                                MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Allreduce, "MPI_Allreduce");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype);
     Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, count, datatype);
@@ -134,7 +134,7 @@ KOLO_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MP
 KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
                             MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce, "MPI_Reduce");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype, carrier->rank() == root ? 1 : 0);
     bool isInPlace = output.blocks && sendbuf == MPI_IN_PLACE;
@@ -149,7 +149,7 @@ KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_D
 KOLO_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
                                           MPI_Op op, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce_scatter_block, "MPI_Reduce_scatter_block");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, recvcount, datatype);
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, recvcount, datatype, carrier->size());
@@ -163,7 +163,7 @@ KOLO_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, in
 KOLO_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int *recvcounts, MPI_Datatype datatype,
                                     MPI_Op op, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce_scatter, "MPI_Reduce_scatter");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, recvcounts[0], datatype);
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, recvcounts[0], datatype, carrier->size());
@@ -178,7 +178,7 @@ KOLO_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const in
 
 KOLO_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Bcast, "MPI_Bcast");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     bool isRoot = carrier->rank() == root;
     Side output = sideOf(buffer, count, datatype), input = output;
     input.blocks = isRoot ? 1 : 0;
@@ -192,7 +192,7 @@ KOLO_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int r
 KOLO_MPI_API int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                             MPI_Datatype recvtype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Gather, "MPI_Gather");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     bool isRoot = carrier->rank() == root, isInPlace = isRoot && sendbuf == MPI_IN_PLACE;
     Side output = sideOf(recvbuf, recvcount, recvtype, isRoot ? carrier->size() : 0);
     Side input = isInPlace ? sideOf(blockOf(recvbuf, root, recvcount, recvtype), recvcount, recvtype)
@@ -207,7 +207,7 @@ KOLO_MPI_API int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sen
 KOLO_MPI_API int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                              MPI_Datatype recvtype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Scatter, "MPI_Scatter");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     bool isRoot = carrier->rank() == root, isInPlace = isRoot && recvbuf == MPI_IN_PLACE;
     Side input = sideOf(sendbuf, sendcount, sendtype, isRoot ? carrier->size() : 0);
     Side output = isInPlace ? sideOf(blockOf(sendbuf, root, sendcount, sendtype), sendcount, sendtype)
@@ -222,7 +222,7 @@ KOLO_MPI_API int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype se
 KOLO_MPI_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                                MPI_Datatype recvtype, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Allgather, "MPI_Allgather");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     Side output = sideOf(recvbuf, recvcount, recvtype, carrier->size());
     Side input = sendbuf == MPI_IN_PLACE
                      ? sideOf(blockOf(recvbuf, carrier->rank(), recvcount, recvtype), recvcount, recvtype)
@@ -237,7 +237,7 @@ KOLO_MPI_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype 
 KOLO_MPI_API int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                               MPI_Datatype recvtype, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Alltoall, "MPI_Alltoall");
-  if (Carrier *carrier = findCarrier(comm)) {
+  if (Carrier *carrier = enter(comm)) {
     Side output = sideOf(recvbuf, recvcount, recvtype, carrier->size());
     Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, sendcount, sendtype, carrier->size());
     Shape shape = moved(CollectiveKind::AllToAll, bytesOf(recvcount, recvtype));

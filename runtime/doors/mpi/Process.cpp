@@ -6,12 +6,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <mutex>
 #include <set>
 
@@ -24,7 +21,7 @@ using runtime::Result;
 struct State {
   RollCall rollCall;
   std::optional<Door> door;
-  CarryFrom carryFrom;
+  int firstCarried = 4;
   bool isWatched = false; // MPI_Finalize is
   int rank = 0;           // in MPI_COMM_WORLD
   int probedTag = 32767;  // no program is likely to use it
@@ -81,16 +78,16 @@ int onFinalize(MPI_Comm, int, void *, void *) {
   return MPI_SUCCESS;
 }
 
-/// Nothing: KOLO_MPI_CARRY_FROM is bad.
-std::optional<CarryFrom> readCarryFrom() {
+/// KOLO_MPI_CARRY_FROM; nothing: it is bad.
+std::optional<int> readFirstCarried() {
   const char *text = secure_getenv("KOLO_MPI_CARRY_FROM");
   if (!text || !*text)
-    return CarryFrom();
+    return state().firstCarried;
   char *end = nullptr;
   long value = std::strtol(text, &end, 10);
   if (end == text || *end || value < 1 || value > 1000000)
     return std::nullopt;
-  return CarryFrom{static_cast<int>(value), std::numeric_limits<int64_t>::max()};
+  return static_cast<int>(value);
 }
 
 /// KOLO_MPI_WINDOWS; nothing: it is bad.
@@ -111,8 +108,7 @@ void watchFinalize() {
     giveUp("MPI gives MPI_COMM_SELF no attribute, by which the door learns of MPI_Finalize");
 }
 
-/// Before the first collective of the program goes on.
-bool attach() {
+bool openDoor() {
   OwnCalls own;
   PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
   watchFinalize();
@@ -121,36 +117,23 @@ bool attach() {
   PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &mostTag, &hasTag);
   if (hasTag)
     state().probedTag = *mostTag;
-  if (!rollCall().isMade() && state().rank == 0)
-    print(
-        "calls are forwarded: this program was initialised past the door, so ranks do not know which of them have it");
-  if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onCommunicatorFreed, &state().keyval, nullptr) != MPI_SUCCESS)
-    giveUp("MPI gives no attributes, on which Kolo's communicators hang");
-  auto isSet = [](const char *name) {
-    const char *text = secure_getenv(name);
-    return text && *text;
-  };
-  if (std::ranges::any_of(std::array{"KOLO_PLUGIN_PATH", "KOLO_STATS", "KOLO_DEBUG"}, isSet))
-    (void)door();
-  return true;
-}
-
-runtime::Door *openDoor() {
-  OwnCalls own;
   Result<Door> opened = Door::open("mpi");
   if (!opened.isOk())
     giveUp(opened.status().message());
-  Door &door = state().door.emplace(std::move(opened).value());
-  if (rollCall().isFirst(state().rank) && !door.notice().empty())
-    print(door.notice());
-  if (door.logLevel() != runtime::LogLevel::Off)
-    for (const runtime::Plugin &plugin : door.plugins())
+  state().door.emplace(std::move(opened).value());
+  if (!rollCall().isMade() && state().rank == 0)
+    print(
+        "calls are forwarded: this program was initialised past the door, so ranks do not know which of them have it");
+  if (rollCall().isFirst(state().rank) && !door().notice().empty())
+    print(door().notice());
+  if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onCommunicatorFreed, &state().keyval, nullptr) != MPI_SUCCESS)
+    giveUp("MPI gives no attributes, on which Kolo's communicators hang");
+  if (door().logLevel() != runtime::LogLevel::Off)
+    for (const runtime::Plugin &plugin : door().plugins())
       print("plugin " + runtime::Door::describe(plugin) + " with " + std::to_string(plugin.programs().size()) +
             " programs");
-  return &door;
+  return true;
 }
-
-std::atomic<runtime::Door *> opened = nullptr;
 
 Carrier *attachCarrier(MPI_Comm communicator) {
   void *found = nullptr;
@@ -177,16 +160,15 @@ int initialize(const std::function<int()> &initializeMpi) {
   PMPI_Initialized(&wasInitialized);
   if (wasInitialized)
     return initializeMpi(); // MPI says what is wrong with that
-  const std::optional<CarryFrom> from = readCarryFrom();
-  state().carryFrom = from.value_or(CarryFrom());
-  const auto &[call, bytes] = state().carryFrom;
-  state().rollCall.announce("kolo-" KOLO_VERSION "/" + std::to_string(call) + "/" + std::to_string(bytes));
+  std::optional<int> first = readFirstCarried();
+  state().firstCarried = first.value_or(state().firstCarried);
+  state().rollCall.announce("kolo-" KOLO_VERSION "/" + std::to_string(state().firstCarried));
   if (int code = initializeMpi(); code != MPI_SUCCESS)
     return code;
   int size = 1;
   PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (!from)
+  if (!first)
     giveUp("KOLO_MPI_CARRY_FROM='" + std::string(secure_getenv("KOLO_MPI_CARRY_FROM")) +
            "' is not a number from 1 to 1000000");
   if (runtime::Status status = state().rollCall.hear(state().rank, size); !status.isOk())
@@ -204,31 +186,22 @@ int initialize(const std::function<int()> &initializeMpi) {
 bool wasSeen() { return rollCall().isMade() || state().isWatched; }
 
 const RollCall &rollCall() { return state().rollCall; }
-runtime::Door &door() {
-  static runtime::Door *const only = openDoor();
-  opened.store(only, std::memory_order_release);
-  return *only;
-}
-CarryFrom carryFrom() { return state().carryFrom; }
+runtime::Door &door() { return *state().door; }
+int firstCarried() { return state().firstCarried; }
 
 bool mayCarry() {
   if (depth != 0 || isFinalized.load(std::memory_order_relaxed))
     return false;
-  static std::atomic<bool> isAttached = false;
-  if (isAttached.load(std::memory_order_acquire)) [[likely]]
+  static std::atomic<bool> isOpen = false;
+  if (isOpen.load(std::memory_order_acquire)) [[likely]]
     return true;
   int isInitialized = 0;
   PMPI_Initialized(&isInitialized);
   if (!isInitialized)
     return false;
-  static const bool attached = attach();
-  isAttached.store(attached, std::memory_order_release);
-  return attached;
-}
-
-void countForwarded(const char *reason) {
-  if (runtime::Door *door = opened.load(std::memory_order_acquire))
-    door->countForwarded(reason);
+  static const bool opened = openDoor();
+  isOpen.store(opened, std::memory_order_release);
+  return opened;
 }
 
 OwnCalls::OwnCalls() { ++depth; }
