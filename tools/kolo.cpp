@@ -1,5 +1,5 @@
 // kolo: the program that users start. Commands that compile or measure are those of kolo-compiler, beside it. This
-// program needs no LLVM, which takes 40 ms to load: nothing that runs under `kolo preload` should wait for that.
+// program needs no LLVM, which takes some 25 ms to load: nothing that runs under `kolo preload` should wait for that.
 #include "tools/CommandLine.h"
 #include "tools/Commands.h"
 

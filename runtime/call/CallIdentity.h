@@ -12,7 +12,7 @@ namespace kolo::runtime {
 
 /// Whether two calls are the same but for plugin and buffers, and for what some programs ignore: reduction and root.
 inline bool areAlike(const CallArguments &left, const CallArguments &right) {
-  return left.count == right.count && left.type == right.type && left.custom == right.custom &&
+  return left.count == right.count && left.custom == right.custom && (left.custom.kernel || left.type == right.type) &&
          left.collective == right.collective && left.allowsLoss == right.allowsLoss && left.lanes == right.lanes &&
          left.program == right.program && left.mesh == right.mesh;
 }

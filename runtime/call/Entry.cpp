@@ -230,7 +230,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   plan.call = *planned;
   plan.call.numLanes = ranks->settings().lanes;
   plan.program = plan.call.info->name;
-  plan.request.setUse(plan.call.info->reduces, hasRoot(plan.call.info->collective));
+  plan.request.setUse(plan.call.info->reduces && !arguments.custom.kernel, hasRoot(plan.call.info->collective));
   std::unique_ptr<Semaphores> &set = semaphores[{plugin.content, plan.call.key.program}];
   if (!set) {
     auto made = std::make_unique<Semaphores>(plan.call.info->numSemaphores, ranks->size(), ranks->settings().lanes);

@@ -1,6 +1,6 @@
 // Rooted calls in which ranks run ahead: a rank goes on before others have come, and differences are found later.
 #include "Ranks.h"
-#include "kolo/runtime/Plugin.h"
+#include "TestPlugin.h"
 #include "peers/Control.h"
 
 #include <gtest/gtest.h>
@@ -19,11 +19,6 @@ using namespace kolo::runtime;
 namespace {
 
 constexpr int mostAhead = static_cast<int>(RankBlock::numTurns) - 1;
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
-}
 
 struct Shared {
   std::atomic<int> numAhead;

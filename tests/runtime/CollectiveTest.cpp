@@ -1,5 +1,6 @@
 // Correct results for all kinds of ranks and memory, and for several numbers of lanes and counts.
 #include "Ranks.h"
+#include "TestPlugin.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
@@ -16,11 +17,6 @@ using namespace kolo::test;
 using namespace kolo::runtime;
 
 namespace {
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
-}
 
 Mesh mesh(const std::string &text) { return *Mesh::parse(text); }
 

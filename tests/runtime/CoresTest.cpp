@@ -1,5 +1,7 @@
 // Whether every lane can have its own core; a wait spins long only then.
 #include "wait/Cores.h"
+#include "Ranks.h"
+#include "bootstrap/LaunchedRanks.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +9,7 @@
 #include <vector>
 
 using namespace kolo::runtime;
+using kolo::test::ScopedVariable;
 
 namespace {
 
@@ -41,6 +44,16 @@ TEST(Cores, AreSharedWithRanksOfTheJobThatTheCommunicatorLacks) {
   EXPECT_EQ(coresOfJob(freeRanks, 4).size(), 4u);
   EXPECT_TRUE(haveOwn(coresOfJob(boundRanks, 4)));
   EXPECT_TRUE(coresOfJob({}, 4).empty());
+}
+
+TEST(Cores, OfTheJobAreAsManyRanksAsItsLauncherSays) {
+  ScopedVariable torch("LOCAL_WORLD_SIZE", ""), openMpi("OMPI_COMM_WORLD_LOCAL_SIZE", ""), hydra("MPI_LOCALNRANKS", "");
+  EXPECT_EQ(launchedRanksHere(), 0u);
+  for (const char *name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+    for (auto [text, number] : {std::pair("8", 8u), {"eight", 0u}, {"-1", 0u}, {"99999999999", 0u}}) {
+      ScopedVariable variable(name, text);
+      EXPECT_EQ(launchedRanksHere(), number) << name << "=" << text;
+    }
 }
 
 TEST(Cores, AreFoundWhereAnEarlierRankMustMoveForALaterOne) {

@@ -1,7 +1,7 @@
 // Communicators from the caller's own all-gather: threads, processes and both, groups of every kind, and refusals.
 #include "Board.h"
 #include "Ranks.h"
-#include "kolo/runtime/Plugin.h"
+#include "TestPlugin.h"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,6 @@ using namespace kolo::test;
 using namespace kolo::runtime;
 
 namespace {
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
-}
 
 /// Sums the ranks' numbers; "" if it went well.
 std::string sumRanks(Communicator &communicator) {

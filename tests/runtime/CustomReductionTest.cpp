@@ -1,6 +1,6 @@
 // Reductions of the caller's own: of elements that Kolo has no type for.
 #include "Ranks.h"
-#include "kolo/runtime/Plugin.h"
+#include "TestPlugin.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,6 @@ using namespace kolo::test;
 using namespace kolo::runtime;
 
 namespace {
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
-}
 
 /// A value and where it was found. Of equal values the lower place wins.
 struct Found {
@@ -119,6 +114,27 @@ TEST(CustomReductions, CombineOverSeveralHosts) {
                       return reduceOnce(communicator, "scratchAllReduce", 1) +
                              reduceOnce(communicator, "scratchAllReduce", 5001);
                     }),
+            "");
+}
+
+TEST(CustomReductions, StandForTypeAndReduction) {
+  (void)testPlugin();
+  EXPECT_EQ(runRanks(Launch::Forked, 2, {},
+                     [](Communicator &communicator) {
+                       std::string said;
+                       for (int call = 0; call < 6; ++call) {
+                         const std::vector<Found> in(8, inputOf(0, call));
+                         std::vector<Found> out(8);
+                         CallArguments arguments = callOn(communicator, "scratchAllReduce", 8);
+                         arguments.type = DataType((call + communicator.rank()) % KOLO_NUM_TYPES);
+                         arguments.reduction = Reduction((call + communicator.rank()) % KOLO_NUM_REDUCTIONS);
+                         arguments.input = in.data();
+                         arguments.output = out.data();
+                         said += expectStatus(communicator.run(testPlugin(), arguments), StatusCode::Ok);
+                         said += out == in ? "" : "wrong; ";
+                       }
+                       return said;
+                     }),
             "");
 }
 

@@ -1,6 +1,6 @@
 // All ranks refuse a wrong call at once, and the communicator stays usable.
 #include "Ranks.h"
-#include "kolo/runtime/Plugin.h"
+#include "TestPlugin.h"
 
 #include <gtest/gtest.h>
 
@@ -12,11 +12,6 @@ using namespace kolo::test;
 using namespace kolo::runtime;
 
 namespace {
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
-}
 
 struct Call {
   std::vector<int32_t> in = std::vector<int32_t>(64, 1), out = std::vector<int32_t>(256, -1);

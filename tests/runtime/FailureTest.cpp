@@ -1,6 +1,6 @@
 // Ranks that die, leave, do not call or misbehave: all others return an error soon, and nothing remains.
 #include "Ranks.h"
-#include "kolo/runtime/Plugin.h"
+#include "TestPlugin.h"
 
 #include <gtest/gtest.h>
 
@@ -47,11 +47,6 @@ private:
 std::string expectLost(const Status &status, const std::string &cause) {
   return expectStatus(status, status.code() == StatusCode::Aborted ? StatusCode::Aborted : StatusCode::PeerLost,
                       {cause});
-}
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
 }
 
 Status runProgram(Communicator &communicator, const char *program, int root = 0) {

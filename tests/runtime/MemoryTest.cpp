@@ -1,6 +1,6 @@
 // Windows and the runtime's own memory.
 #include "Ranks.h"
-#include "kolo/runtime/Plugin.h"
+#include "TestPlugin.h"
 #include "memory/StoreChoice.h"
 
 #include <gtest/gtest.h>
@@ -21,11 +21,6 @@ using namespace kolo::test;
 using namespace kolo::runtime;
 
 namespace {
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
-}
 
 /// Copies 64 KiB so often, at so many ns per byte; one in 16 copies is preempted. Returns how often non-temporal stores
 /// were chosen.

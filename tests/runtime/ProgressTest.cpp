@@ -1,6 +1,6 @@
 // The progress hook: every wait calls it, often, on the calling thread. Rank 0 lets rank 1 wait until it was called.
 #include "Ranks.h"
-#include "kolo/runtime/Plugin.h"
+#include "TestPlugin.h"
 
 #include <gtest/gtest.h>
 
@@ -59,10 +59,6 @@ protected:
   static bool &isCaller() {
     static thread_local bool is = false;
     return is;
-  }
-  static const Plugin &testPlugin() {
-    static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-    return *plugin;
   }
   Shared *shared;
 };

@@ -1,6 +1,7 @@
 // A repeated call uses a plan, and all ranks notice what changes between calls. Only time shows that a call used a
 // plan, so these tests check that it never uses a wrong one.
 #include "Ranks.h"
+#include "TestPlugin.h"
 #include "kolo/runtime/Plugin.h"
 
 #include <gtest/gtest.h>
@@ -16,11 +17,6 @@ using namespace kolo::test;
 using namespace kolo::runtime;
 
 namespace {
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
-}
 
 /// What a rank contributes to a call, and what the sum over all ranks is.
 int32_t valueOf(int rank, int64_t i, int call) { return static_cast<int32_t>(rank * 1009 + i * 3 + call * 17 + 1); }

@@ -1,7 +1,7 @@
 // Staging: ordinary memory of processes is copied through the runtime's memory, piece by piece. Any buffer of any rank
 // may be in a window or not.
 #include "Ranks.h"
-#include "kolo/runtime/Plugin.h"
+#include "TestPlugin.h"
 #include "kolo/runtime/PluginAbi.h"
 
 #include <gtest/gtest.h>
@@ -20,11 +20,6 @@ using namespace kolo::test;
 using namespace kolo::runtime;
 
 namespace {
-
-const Plugin &testPlugin() {
-  static const auto plugin = Plugin::load(KOLO_TEST_PLUGIN);
-  return *plugin;
-}
 
 /// Bytes in a window or on the heap, not aligned to anything, with poison around what a call may write to.
 class GuardedBuffer {

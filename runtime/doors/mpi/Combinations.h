@@ -21,7 +21,7 @@ struct CarriedReduction {
 /// user, for derived datatypes, for elements of more than 16 bytes, and for what MPI does not define. Never blocks.
 std::optional<CarriedReduction> combinationOf(MPI_Op operation, MPI_Datatype type, const char *&whyNot);
 
-/// "sum of f32", "maxloc of pairs of f64 and i32".
+/// "sum of f32", "maxloc of (f64, i32)".
 std::string nameOf(const CarriedReduction &combination);
 
 } // namespace kolo::mpi
