@@ -6,6 +6,7 @@
 #include "tools/compile/Mistakes.h"
 
 #include "compiler/check/ShowVerdict.h"
+#include "ir/BlockTables.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -144,6 +145,8 @@ void print(const Report &report) {
     fmt::print("{:<4} {:<{}}  {}\n", shortName(Property(number)), title(Property(number)).str(), width,
                stateText(report, Property(number)));
   fmt::print("{:<4} {:<{}}  {}\n", "", "lossy", width, describeLosses(verdict));
+  if (mayHaveBlockTables(program.getCollective().getKind()))
+    fmt::print("{:<4} {:<{}}  {}\n", "", "counts", width, describeCounts(verdict));
   for (const AllSizes &each : verdict.allSizes)
     fmt::print("{:<4} {:<{}}  {}\n", "", "all sizes of " + nameOfDim(program, each.dim), width, describeAllSizes(each));
   if (!verdict.refutation)

@@ -49,7 +49,7 @@ Json toJson(const ForeignRefutation &refutation) {
       entry["note"] = describe(schedule, *found);
   }
   result["refutation"] = toJson(schedule, findings.front());
-  for (const char *name : {"slicesChecked", "tooLarge", "lossy", "order"})
+  for (const char *name : {"slicesChecked", "tooLarge", "lossy", "blockTables", "order"})
     result[name] = Json();
   result["allSizes"] = Json::array();
   result["synchronisation"] = Json();

@@ -1,13 +1,14 @@
 // CheckProgram: refuses a program that is not proved right, at the author's line, with the shortest interleaving that
 // breaks it.
 //   Changes nothing but attributes: `proved`, one proof per proved mesh; on a program with codecs `lossy`, and with the
-//   option `one-order` `sum_order`, one entry per proof. With the option `unproved` it lets any program pass, and sets
-//   `unproved` on one that is not proved on all of its meshes. With the option `represented` a smaller mesh may stand
-//   for one that the budget does not suffice for, and the proof names it. A program that it refuses for a
-//   counterexample keeps the mark `refuted`.
+//   option `one-order` `sum_order`, one entry per proof; and `block_tables`, see BlockTables.h. With the option
+//   `unproved` it lets any program pass, and sets `unproved` on one that is not proved on all of its meshes. With the
+//   option `represented` a smaller mesh may stand for one that the budget does not suffice for, and the proof names it.
+//   A program that it refuses for a counterexample keeps the mark `refuted`.
 // Requires channel form, whoever wrote it. Runs last, so that the target gets the program that was proved.
 #include "compiler/Passes.h"
 #include "compiler/check/ShowVerdict.h"
+#include "ir/BlockTables.h"
 
 using namespace mlir;
 
@@ -31,7 +32,7 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
     options.transport = *chosen;
     options.wantSteps = steps;
     options.needsOneOrder = oneOrder;
-    SmallVector<Attribute> proved, losses, orders;
+    SmallVector<Attribute> proved, losses, orders, tables;
     std::vector<Verdict> others;
     for (auto mesh : program.getMeshes().getAsRange<DenseI64ArrayAttr>()) {
       Verdict verdict = checkProgram(program, mesh, options);
@@ -46,6 +47,7 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
       proved.push_back(ProofAttr::get(&getContext(), mesh, verdict.checkedOn, from));
       losses.push_back(lossesAsAttribute(program, verdict));
       orders.push_back(orderAsAttribute(program, verdict));
+      tables.push_back(tablesAsAttribute(program, verdict));
     }
     report(others);
     if (oneOrder && !unproved && others.empty() && failed(compareOrders(orders)))
@@ -64,6 +66,9 @@ struct CheckProgram : impl::CheckProgramBase<CheckProgram> {
     program->removeDiscardableAttr(lossyAttrName);
     if (findCoded(program))
       program->setDiscardableAttr(lossyAttrName, ArrayAttr::get(&getContext(), losses));
+    program->removeDiscardableAttr(blockTablesAttrName);
+    if (!tables.empty() && mayHaveBlockTables(program.getCollective().getKind()))
+      program->setDiscardableAttr(blockTablesAttrName, ArrayAttr::get(&getContext(), tables));
     program->removeDiscardableAttr(sumOrderAttrName);
     if (oneOrder)
       program->setDiscardableAttr(sumOrderAttrName, ArrayAttr::get(&getContext(), orders));

@@ -5,10 +5,11 @@ using namespace mlir;
 namespace kolo {
 
 ChunkAccesses::ChunkAccesses(const Tracer &tracer, const TracedGroup &traced, const ChunkRuns &chunkRuns,
-                             EventOrder &order, Contents &contents, const BufferCodecs &codecs,
+                             EventOrder &order, Contents &contents, const BufferCodecs &codecs, bool followsLengths,
                              VectorClockResult &found)
     : tracer(tracer), traced(traced), group(traced.group), chunkRuns(chunkRuns), order(order), contents(contents),
-      codecs(codecs), result(found), cells(tracer, traced, chunkRuns) {}
+      codecs(codecs), result(found), cells(tracer, traced, chunkRuns),
+      lengths(tracer, contents, followsLengths, found.whyNoBlockTables) {}
 
 void ChunkAccesses::setCall(int64_t number) {
   currentCall = number;
@@ -52,6 +53,9 @@ void ChunkAccesses::move(size_t orbit, const Event &event) {
   }
   if (codecs.isAny())
     store(event, sourceOwner, destinationOwner);
+  if (lengths.isFollowed())
+    for (auto [source, destination, content] : llvm::zip_equal(moved.sources, moved.destinations, moved.contents))
+      lengths.follow(event, {sourceOwner, source, destinationOwner, destination, content});
 }
 
 bool ChunkAccesses::leavesSlot(const Event &event) const {

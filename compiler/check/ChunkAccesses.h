@@ -2,6 +2,7 @@
 // VectorClockRun.
 #pragma once
 
+#include "compiler/check/BlockLengths.h"
 #include "compiler/check/ChunkCells.h"
 #include "compiler/check/VectorClockResult.h"
 
@@ -9,9 +10,9 @@ namespace kolo {
 
 class ChunkAccesses {
 public:
-  /// Adds conflicts and a wrong output to `found`.
+  /// Adds conflicts, a wrong output, and what speaks against block tables to `found`.
   ChunkAccesses(const Tracer &tracer, const TracedGroup &traced, const ChunkRuns &chunkRuns, EventOrder &order,
-                Contents &contents, const BufferCodecs &codecs, VectorClockResult &found);
+                Contents &contents, const BufferCodecs &codecs, bool followsLengths, VectorClockResult &found);
 
   /// The steps that follow belong to this call.
   void setCall(int64_t number);
@@ -75,6 +76,7 @@ private:
   const BufferCodecs &codecs;
   VectorClockResult &result;
   ChunkCells cells;
+  BlockLengths lengths;
   Moved moved;
   int64_t currentCall = 0;
   int64_t numLooks = 0;

@@ -67,6 +67,12 @@ public:
   /// Whether these are the wanted contributions of this call, in whatever order.
   bool isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &groupMembers) const;
   std::string describe(Id content) const;
+  /// Whether it is an input chunk, or some combined; which chunk of the input that is; and whether of this rank alone.
+  bool isGiven(Id content) const { return nodes[uint32_t(content)].call >= 0; }
+  static int64_t inputChunkOf(Id content) { return int64_t(content >> 32); }
+  bool isOfRank(Id content, int64_t rank) const {
+    return rankSets[nodes[uint32_t(content)].ranks].isSingle(moves.rows, rank);
+  }
   /// The op that made the content a mistake; null when it is none.
   mlir::Operation *mistakeOf(Id content) const;
   const Loss &lossOf(Id content) const { return terms.lossOf(nodes[uint32_t(content)].term); }

@@ -295,6 +295,7 @@ void ProgramCheck::follow(Verdict &verdict) {
     verdict.tooLarge.reset();
   verdict.addBits(result.ranksAgreeBitwise);
   verdict.addOrder(result.order, tracer.rootNumber());
+  verdict.addTables(result.whyNoBlockTables);
   verdict.add(result.losses, result.numEncodings);
 }
 

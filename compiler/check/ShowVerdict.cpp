@@ -191,6 +191,19 @@ std::string describeLosses(const Verdict &verdict) {
          callType;
 }
 
+std::string describeCounts(const Verdict &verdict) {
+  if (!verdict.isProved())
+    return "not decided";
+  return verdict.whyNoBlockTables.empty() ? "any, also of each block its own"
+                                          : "equal ones: " + verdict.whyNoBlockTables;
+}
+
+Attribute tablesAsAttribute(ProgramOp program, const Verdict &verdict) {
+  Builder builder(program.getContext());
+  return verdict.whyNoBlockTables.empty() ? Attribute(builder.getUnitAttr())
+                                          : builder.getStringAttr(verdict.whyNoBlockTables);
+}
+
 DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict) {
   Builder builder(program.getContext());
   SmallVector<Attribute> bound;
@@ -287,6 +300,7 @@ ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::option
   result["slicesChecked"] = verdict.slicesChecked ? ordered_json(*verdict.slicesChecked) : ordered_json();
   result["tooLarge"] = verdict.tooLarge ? ordered_json(*verdict.tooLarge) : ordered_json();
   result["lossy"] = lossesToJson(verdict);
+  result["blockTables"] = verdict.isProved() ? ordered_json(verdict.whyNoBlockTables.empty()) : ordered_json();
   result["order"] = verdict.isProved() && verdict.order.isFixed == true
                         ? ordered_json(orderAsAttribute(program, verdict).getAs<StringAttr>("fingerprint").str())
                         : ordered_json();

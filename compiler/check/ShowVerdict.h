@@ -41,6 +41,8 @@ std::string nameOfDim(ProgramOp program, size_t dim);
 std::string describeAllSizes(const AllSizes &allSizes);
 /// "exact", "2 encodings; |error| <= 15 u A, ...", or "not decided" if the program is not proved.
 std::string describeLosses(const Verdict &verdict);
+/// Which counts the proof holds for: "any, also of each block its own", or "equal ones: " and why, or "not decided".
+std::string describeCounts(const Verdict &verdict);
 
 /// What CheckProgram leaves on a program with codecs: for each proof a dictionary of `encodings`, `bound`, and what V11
 /// and V9 say: `ranks` and `runs`. The bound is an array of dictionaries with the text of a `codec`, "none" for the
@@ -50,13 +52,16 @@ inline constexpr llvm::StringLiteral sumOrderAttrName = "sum_order";
 /// What it leaves with the option `one-order`, for each proof: `text`, what V12 says, and `fingerprint`, in
 /// hexadecimal.
 mlir::DictionaryAttr orderAsAttribute(ProgramOp program, const Verdict &verdict);
+/// The entry of `block_tables`.
+mlir::Attribute tablesAsAttribute(ProgramOp program, const Verdict &verdict);
 mlir::DictionaryAttr lossesAsAttribute(ProgramOp program, const Verdict &verdict);
 
 /// An object with the fields program, mesh, checkedOn, properties, refutation (null when there is none), tooLarge
 /// (likewise), slicesChecked (the few slices of a pipeline that stand for all; null when all were followed), lossy
-/// (null when the program is not proved), order (the fingerprint of V12, or null), allSizes (of each dimension its
-/// name, and from which size on the program is proved, or null and why it is not decided) and synchronisation (null
-/// when the program cannot be run through). Calls count from 1, as in the text.
+/// (null when the program is not proved), blockTables (whether calls may have block tables, or null), order (the
+/// fingerprint of V12, or null), allSizes (of each dimension its name, and from which size on the program is proved, or
+/// null and why it is not decided) and synchronisation (null when the program cannot be run through). Calls count from
+/// 1, as in the text.
 nlohmann::ordered_json toJson(ProgramOp program, const Verdict &verdict, const std::optional<SyncCounts> &counts,
                               const Transport &transport);
 

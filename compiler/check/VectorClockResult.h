@@ -72,6 +72,7 @@ struct VectorClockResult {
   SumOrder order;                        // as of Verdict
   std::optional<OtherOrder> otherOrder;  // if two chunks differ
   std::vector<OutputLoss> losses;        // as of Verdict
+  std::string whyNoBlockTables;          // the first reason; empty: there is none
   int64_t numEncodings = 0;              // as of Verdict
 };
 

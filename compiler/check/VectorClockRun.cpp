@@ -26,7 +26,7 @@ VectorClockRun::VectorClockRun(const Tracer &tracer, const TracedGroup &traced, 
       chunkRuns(tracer, traced, codecs), contents(traced.group, moves, tracer.bufferOf(BufferRole::Input).value_or(0),
                                                   codecs, detail, options.maxChunkBytes()),
       order(tracer, traced, options, moves, calls),
-      accesses(tracer, traced, chunkRuns, order, contents, codecs, result) {}
+      accesses(tracer, traced, chunkRuns, order, contents, codecs, options.followsCodecs, result) {}
 
 VectorClockResult VectorClockRun::run() {
   if (int64_t least = workOfApplications(); least > options.maxWork && !options.prefersSmallMeshes) {

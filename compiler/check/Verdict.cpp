@@ -1,10 +1,12 @@
 // Decides about a program on one mesh: every root, calls in place, and calls back to back.
 #include "compiler/check/Verdict.h"
+#include "compiler/SourceLine.h"
 #include "compiler/check/ForAllSizes.h"
 #include "compiler/check/MeshChoice.h"
 #include "compiler/check/ProgramCheck.h"
 #include "compiler/model/Unfold.h"
 #include "compiler/project/Relations.h"
+#include "ir/BlockTables.h"
 
 #include <algorithm>
 #include <map>
@@ -206,6 +208,11 @@ void Verdict::addOrder(const SumOrder &more, int64_t root) {
     order = {true, order.text.empty() ? more.text : order.text, 31 * order.fingerprint + more.fingerprint};
 }
 
+void Verdict::addTables(const std::string &whyNot) {
+  if (whyNoBlockTables.empty())
+    whyNoBlockTables = whyNot;
+}
+
 /// With `few` as ProgramCheck has it.
 static Verdict checkSlices(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options,
                            const SlicePipeline *few) {
@@ -276,6 +283,7 @@ static std::optional<Verdict> checkByAllSizes(ProgramOp program, ArrayRef<int64_
     return std::nullopt;
   verdict.ranksAgreeBitwise.reset();
   verdict.order.isFixed.reset();
+  verdict.whyNoBlockTables = "lengths of blocks are followed on meshes themselves";
   for (const AllSizes &each : verdict.allSizes)
     if (covers(each) && each.ranksAgreeBitwise)
       verdict.ranksAgreeBitwise = true;
@@ -293,16 +301,27 @@ static Verdict withOrderDecided(Verdict verdict, const CheckOptions &options) {
   return verdict;
 }
 
+/// What the text of a program, or the mesh that was followed, says against block tables.
+static Verdict withTablesDecided(ProgramOp program, Verdict verdict) {
+  if (std::optional<TableObstacle> obstacle = findTableObstacle(program)) {
+    SourceLine place = sourceLineOf(obstacle->loc);
+    verdict.whyNoBlockTables = obstacle->text + ": " + place.file + ":" + std::to_string(place.line);
+  } else if (verdict.isRepresented()) {
+    verdict.whyNoBlockTables = "a smaller mesh does not decide it";
+  }
+  return verdict;
+}
+
 Verdict checkProgram(ProgramOp program, ArrayRef<int64_t> mesh, const CheckOptions &options) {
   bool asksForAll = options.sizes != CheckOptions::Sizes::One && !options.prefersSmallMeshes;
   int64_t numRanks = std::accumulate(mesh.begin(), mesh.end(), int64_t(1), std::multiplies<>());
   if (asksForAll && numRanks > mostRanksOneByOne)
     if (std::optional<Verdict> verdict = checkByAllSizes(program, mesh, options))
-      return withOrderDecided(*std::move(verdict), options);
+      return withTablesDecided(program, withOrderDecided(*std::move(verdict), options));
   Verdict verdict = checkOneMesh(program, mesh, options);
   if (asksForAll && verdict.isProved() && !verdict.isRepresented())
     verdict.allSizes = findAllSizes(program, mesh, options);
-  return withOrderDecided(std::move(verdict), options);
+  return withTablesDecided(program, withOrderDecided(std::move(verdict), options));
 }
 
 struct ReducibleProgram::Runs {

@@ -97,7 +97,7 @@ struct CheckOptions {
   /// or of each, from the smallest size that is proved. Where that succeeds, it stands for a run over a mesh of more
   /// than `mostRanksOneByOne` ranks.
   enum class Sizes : uint8_t { One, AllOfFirst, AllOfEach } sizes = Sizes::One;
-  /// Follow what codecs do to values. A search clears this: no synchronisation changes that.
+  /// Follow what codecs do to values, and how long blocks are. A search clears this: no synchronisation changes that.
   bool followsCodecs = true;
   /// Refute a program that does not have V12.
   bool needsOneOrder = false;
@@ -195,6 +195,8 @@ struct Verdict {
   /// The same, over all outputs. Codecs that lose nothing, and those that no output came through, are left out.
   std::vector<OutputLoss> losses;
   int64_t numEncodings = 0; // that lose something, on the longest path from an input to an output
+  /// Of a proved program: why calls may have no block tables. Empty: they may, and the proof holds for all counts.
+  std::string whyNoBlockTables;
   /// On `checkedOn`.
   bool isProved() const { return !tooLarge && !refutation && !slicesDiffer; }
   /// What holds on another mesh says nothing of this one.
@@ -202,6 +204,7 @@ struct Verdict {
   void add(llvm::ArrayRef<OutputLoss> more, int64_t encodings); // of another run
   void addBits(std::optional<bool> agree);                      // of another run
   void addOrder(const SumOrder &more, int64_t root);            // of another run
+  void addTables(const std::string &whyNot);                    // of another run
 };
 
 /// Signals and waits of one rank in one invocation: of the rank with the most waits.

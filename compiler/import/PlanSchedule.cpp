@@ -33,7 +33,7 @@ struct RemoteBuffer {
 };
 
 /// What a block refers to by small numbers.
-struct BlockTables {
+struct ThreadBlockTables {
   std::array<std::vector<int32_t>, 2> channels;     // numbers of the rank's channels, by type
   std::array<std::vector<RemoteBuffer>, 2> buffers; // by type
 };
@@ -141,7 +141,7 @@ private:
 
   // The block that is read.
   int32_t rank = 0, block = 0, dataThread = 0, controlThread = 0;
-  BlockTables tables;
+  ThreadBlockTables tables;
   std::map<int32_t, int32_t> numBarriers;                                 // passed by this block, by number
   std::map<std::tuple<int32_t, int32_t, int32_t>, int32_t> barrierEvents; // of this rank: barrier, turn, block
   std::map<int32_t, std::set<int32_t>> barrierBlocks;                     // of this rank

@@ -3,6 +3,7 @@
 #include "compiler/SourceLine.h"
 #include "compiler/check/ShowVerdict.h"
 #include "compiler/project/Relations.h"
+#include "ir/BlockTables.h"
 #include "ir/Kolo.h"
 #include "targets/Elements.h"
 #include "targets/package/Internal.h"
@@ -30,11 +31,12 @@ static ordered_json describeStatements(const cpu::HostProgram &lowered) {
 }
 
 /// What CheckProgram left: which mesh it is proved on, or represented by a smaller one that was proved in its place,
-/// and from which size of each dimension on it is proved for all.
+/// and from which size of each dimension on it is proved for all. And whether calls may have block tables.
 static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
+  auto tables = program->getAttrOfType<ArrayAttr>(blockTablesAttrName);
   if (std::optional<ArrayAttr> proofs = program.getProved())
-    for (auto proof : proofs->getAsRange<ProofAttr>()) {
+    for (auto [number, proof] : llvm::enumerate(proofs->getAsRange<ProofAttr>())) {
       ordered_json &entry = result.emplace_back();
       entry = {{"mesh", toVector(proof.getMesh())},
                {"on", toVector(proof.getOn())},
@@ -43,6 +45,8 @@ static ordered_json describeProofs(ProgramOp program) {
       for (auto [dim, from] : llvm::enumerate(proof.getFrom()))
         if (from > 0)
           entry["forAllSizes"].push_back({{"dim", cast<StringAttr>(program.getMesh()[dim]).str()}, {"from", from}});
+      if (tables && isa<UnitAttr>(tables[number]))
+        entry["blockTables"] = true;
     }
   return result;
 }

@@ -45,6 +45,18 @@ class Proofs(CheckTest):
                 states = self.states(self.succeeds("check", algorithm, "--mesh", mesh))
                 self.assertEqual((states["V9"], states["V11"]), ("proved; the same bits in every run", bits))
 
+    def test_for_which_counts_of_blocks_the_proof_holds(self):
+        def counts(*arguments):
+            lines = [line.strip() for line in self.succeeds("check", *arguments).splitlines()]
+            found = [line.removeprefix("counts").strip() for line in lines if line.startswith("counts")]
+            reported = json.loads(self.succeeds("check", *arguments, "--json"))
+            return found, [each["blockTables"] for each in reported]
+        self.assertEqual(counts("ringAllGather", "--mesh", "rank=4"), (["any, also of each block its own"], [True]))
+        [found], reported = counts("bruckAllToAll", "--mesh", "rank=4")
+        self.assertRegex(found, r"^equal ones: no table of the call says how long the chunks are that it moves here: .*\.cpp:\d+$")
+        self.assertEqual(reported, [False])
+        self.assertEqual(counts("ringAllReduce", "--mesh", "rank=4"), ([], [False]))
+
     def test_every_mesh_and_every_program(self):
         out = self.succeeds("check", self.copy("two.cpp"), "--mesh", "rank=2", "--mesh", "rank=3")
         self.assertEqual(re.findall(r"^(\w+ on .*)$", out, re.M),
@@ -161,7 +173,7 @@ class Refutations(CheckTest):
         states = self.states(four)
         self.assertRegex(states["V2"], r"\Arefuted: .*'out' on rank \d")
         self.assertEqual({state for number, state in states.items() if number != "V2"}, {"not decided"})
-        lines = four.splitlines()[14:]
+        lines = four.splitlines()[15:]
         self.assertRegex(lines[0], r"\Aracy\.mlir:22:5: error: .* \(V2: no data race; mesh rank=4\)\Z")
         steps = [re.fullmatch(r"racy\.mlir:(\d+):\d+: note: (\d+)\. rank \d, call [12]: \S.*", line) for line in lines[1:]]
         self.assertTrue(all(steps), four)

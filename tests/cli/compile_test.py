@@ -36,6 +36,17 @@ class Output(ToolTest):
         self.assertIn("the plugin selects frontierAllGather", said)
         self.assertIn("every byte is right", said)
 
+    def test_which_programs_take_counts_for_each_block_is_said(self):
+        def takes(*arguments):
+            self.succeeds("compile", *arguments, "-o", "tabled.so")
+            [program] = json.loads(self.succeeds("inspect", "tabled.so", "--json"))["programs"]
+            return [proof.get("blockTables", False) for proof in program["proved"]]
+        self.assertEqual(takes("ringAllGather", "--mesh", "rank=4", "--mesh", "rank=6"), [True, True])
+        self.assertEqual(takes("bineAllGather", "--mesh", "rank=2", "--mesh", "rank=8"), [True, False])
+        self.assertEqual(takes("bruckAllToAll", "--mesh", "rank=8"), [False])
+        self.assertEqual(takes("ringAllReduce", "--mesh", "rank=4"), [False])
+        self.assertEqual(takes("railAllGather", "--mesh", "node=512,gpu=8", "--budget", "16K", "--represented"), [False])
+
     def test_a_mesh_that_is_proved_on_a_smaller_one_is_said_to_be(self):
         compile_ = ["compile", "railAllGather", "--mesh", "node=2,gpu=4", "--mesh", "node=512,gpu=8", "-o", "x.so"]
         self.assertEqual(self.succeeds(*compile_).splitlines()[1:], [], "both are proved themselves")

@@ -2,6 +2,8 @@
 // meshes.
 #include "Support.h"
 
+#include "ir/BlockTables.h"
+
 #include "mlir/Pass/PassManager.h"
 
 #include <nlohmann/json.hpp>
@@ -30,6 +32,7 @@ static std::string channelText(const std::string &name, const Sizes &mesh, bool 
   EXPECT_TRUE(mlir::succeeded(manager.run(*module)));
   module->walk([](ProgramOp program) {
     program.removeProvedAttr();
+    program->removeDiscardableAttr(blockTablesAttrName);
     program.setMeshesAttr(mlir::ArrayAttr::get(program.getContext(), {}));
   });
   std::string text;

@@ -3,10 +3,12 @@
 
 // What is proved is recorded, mesh by mesh; a program written by hand is like any other. An old claim is not believed.
 // CHECK-LABEL: @ring
-// CHECK-SAME: proved [#kolo.proof<[1] on [1] from [{{[0-9]+}}]>, #kolo.proof<[64] on [64] from [{{[0-9]+}}]>] {
+// CHECK-SAME: proved [#kolo.proof<[1] on [1] from [{{[0-9]+}}]>, #kolo.proof<[64] on [64] from [{{[0-9]+}}]>]
+// CHECK-SAME: attributes {block_tables = [unit, unit]} {
 // With little room, a smaller mesh of the same kind is run through.
 // SMALL-LABEL: @ring
-// SMALL-SAME: proved [#kolo.proof<[1] on [1] from [{{[0-9]+}}]>, #kolo.proof<[64] on [{{4|8|16}}]>] {
+// SMALL-SAME: proved [#kolo.proof<[1] on [1] from [{{[0-9]+}}]>, #kolo.proof<[64] on [{{4|8|16}}]>]
+// SMALL-SAME: attributes {block_tables = [unit, "a smaller mesh does not decide it"]} {
 kolo.chan.program @ring #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[1], [64]] semaphores 2
     proved [#kolo.proof<[1] on [5]>] unproved {
   %c0 = arith.constant 0 : index

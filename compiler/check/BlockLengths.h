@@ -1,0 +1,41 @@
+// BlockLengths: whether a program may be called with block tables. Every move takes the length of a chunk from a block
+// that has a table: see measureOf. That must be the length of what the move moves. Used by ChunkAccesses.
+#pragma once
+
+#include "compiler/check/Contents.h"
+
+namespace kolo {
+
+class BlockLengths {
+public:
+  /// Follows a program without codecs that takes block tables as far as its text says. `whyNot` gets the first reason
+  /// against them.
+  BlockLengths(const Tracer &tracer, const Contents &contents, bool isFollowed, std::string &whyNot);
+
+  bool isFollowed() const { return isActive && whyNot.empty(); }
+  /// Of one chunk of a move: what the source holds, with ranks and chunks as they are numbered in the mesh.
+  struct MovedChunk {
+    int64_t sourceOwner, sourceChunk, destinationOwner, destinationChunk;
+    Contents::Id content;
+  };
+  void follow(const Event &event, const MovedChunk &moved);
+
+private:
+  /// Blocks with equal keys are equally long in every call: the rank that gave the block, and its number in that rank's
+  /// input. -1 where that does not matter.
+  using Key = std::pair<int64_t, int64_t>;
+  Key keyOf(BufferRole table, uint32_t buffer, int64_t owner, int64_t chunk) const;
+  bool isOfKey(Contents::Id content, const Key &key) const;
+  void follow(const Event &event, uint32_t buffer, int64_t owner, int64_t chunk, const Key &key);
+  void refuse(const Event &event, llvm::StringRef why);
+
+  const Tracer &tracer;
+  const Contents &contents;
+  std::string &whyNot;
+  const CollectiveKind kind;
+  const bool isActive;
+  // Chunks of one block of the program's own lie behind each other by the length of that block.
+  llvm::DenseMap<std::pair<std::pair<uint32_t, int64_t>, int64_t>, Key> ownBlocks; // by buffer, owner and block
+};
+
+} // namespace kolo

@@ -1,0 +1,45 @@
+// Calls with block tables, whose blocks have counts of their own: by what a rank knows how long the chunks of a move
+// are. Used by the checker and by targets, which must agree.
+#pragma once
+
+#include "ir/Kolo.h"
+
+#include <optional>
+#include <string>
+
+namespace kolo {
+
+/// Whether a call of this collective may have block tables: its input or its output has a block for each rank.
+constexpr bool mayHaveBlockTables(CollectiveKind kind) {
+  return hasBlockPerMember(kind, BufferRole::Input) || hasBlockPerMember(kind, BufferRole::Output);
+}
+
+enum class MoveSide : uint8_t { Source, Destination };
+
+/// Where a rank reads how long the chunks of a move are. It looks in the table of its own input or output, at the block
+/// to which a chunk of this side belongs.
+struct Measure {
+  MoveSide side;
+  BufferRole table;
+};
+
+/// A rank has the tables of its own input and output. The ranks of an all-gather have the same table for their outputs,
+/// and those of a reduce-scatter for their inputs. So it holds for a peer's, too, and for memory of the program's own
+/// that has as many blocks. The checker makes sure that such memory holds blocks of the same numbers. Nothing: neither
+/// side has a table here.
+std::optional<Measure> measureOf(CollectiveKind kind, MoveInterface move);
+/// Likewise for a fuse or a division, in the table of its buffer.
+std::optional<Measure> measureOf(CollectiveKind kind, mlir::Value buffer);
+
+/// Why a program takes no block tables on any mesh: then it has no code for them.
+struct TableObstacle {
+  mlir::Location loc;
+  std::string text;
+};
+std::optional<TableObstacle> findTableObstacle(ProgramOp program);
+
+/// The attribute that says on which of the proved meshes a program takes block tables: an array with an entry for each
+/// of `proved`. It is a unit, or the reason why not, as text.
+inline constexpr llvm::StringLiteral blockTablesAttrName = "block_tables";
+
+} // namespace kolo

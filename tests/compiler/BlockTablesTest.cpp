@@ -1,0 +1,113 @@
+// Which programs take block tables: every move must know how long the chunk is that it moves.
+#include "Support.h"
+
+#include "compiler/check/Verdict.h"
+#include "tools/compile/Compile.h"
+
+#include <kolo/dsl/Language.h>
+
+using namespace kolo;
+using namespace kolo::test;
+using namespace kolo::dsl;
+
+namespace {
+
+/// Why the checker says that calls may have no block tables. It proves the program.
+std::string whyNot(const Definition &definition, const Sizes &mesh, const kolo::Schedule &schedule = {}) {
+  tools::CompileRequest request;
+  request.definitions = {definition};
+  request.meshes = {namedMesh(definition, mesh)};
+  request.schedule = schedule;
+  std::string why;
+  tools::compileToChannel(request, [&](mlir::ModuleOp module) {
+    Verdict verdict = checkProgram(*module.getOps<ProgramOp>().begin(), mesh);
+    EXPECT_TRUE(verdict.isProved()) << definition.name;
+    why = verdict.whyNoBlockTables;
+  });
+  return why;
+}
+
+/// The reason without the line.
+std::string reasonOf(const Definition &definition, const Sizes &mesh) {
+  std::string why = whyNot(definition, mesh);
+  return why.substr(0, why.rfind(": "));
+}
+
+// Gathers each block one place further, and then moves all of them back.
+KOLO_COLLECTIVE(shiftedAllGather, AllGather, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output(), shifted = c.scratch("shifted", out);
+  c.copy(in, shifted[me[d] + 1]);
+  c.send(shifted[me[d] + 1]).to(me.others(d));
+  c.loop(d.size(), [&](Index i) { c.copy(shifted[i + 1], out[i]); });
+}
+
+// The same, where every block has its own place.
+KOLO_COLLECTIVE(placedAllGather, AllGather, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output(), placed = c.scratch("placed", out);
+  c.copy(in, placed[me]);
+  c.send(placed[me]).to(me.others(d));
+  c.copy(placed, out);
+}
+
+// In the first step a block lies where another one belongs.
+KOLO_COLLECTIVE(misplacedAllToAll, AllToAll, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank(), peer = me.others(d);
+  Buffer in = c.input(), out = c.output(), one = c.blocks("one", 1);
+  c.copy(in[me], out[me[d] + 1]);
+  c.copy(out[me[d] + 1], one[0]);
+  c.send(in[peer]).to(peer).at(out[me]);
+  c.copy(one[0], out[me]);
+}
+
+const Definition &named(const std::string &name) {
+  for (const Definition &definition : registeredChoreographies())
+    if (definition.name == name)
+      return definition;
+  throw std::runtime_error("no " + name);
+}
+
+} // namespace
+
+TEST(BlockTables, AreTakenWhereEveryBlockHasItsPlace) {
+  EXPECT_EQ(whyNot(named("placedAllGather"), {4}), "");
+  for (const char *name : {"ringAllGather", "ringReduceScatter", "directAllToAll", "directGather", "directScatter"})
+    EXPECT_EQ(whyNot(definitionOf(name), {6}), "") << name;
+  EXPECT_EQ(whyNot(definitionOf("hierarchicalReduceScatter"), {2, 4}), "");
+}
+
+TEST(BlockTables, AreRefusedWhereAPlaceIsThatOfAnotherBlock) {
+  EXPECT_EQ(reasonOf(named("shiftedAllGather"), {4}),
+            "moves a chunk of another block than the one that says how long it is");
+  EXPECT_EQ(reasonOf(named("misplacedAllToAll"), {3}), "moves a chunk to a block of another length");
+  EXPECT_EQ(reasonOf(definitionOf("bineAllGather"), {8}),
+            "moves a chunk of another block than the one that says how long it is");
+}
+
+TEST(BlockTables, AreRefusedWhereNoTableSaysHowLongABlockIs) {
+  for (const char *name : {"bruckAllToAll", "binomialGather", "binomialScatter", "patAllGather"})
+    EXPECT_EQ(reasonOf(definitionOf(name), {8}), "no table of the call says how long the chunks are that it moves here")
+        << name;
+}
+
+/// All slices of a pipeline are of one block.
+TEST(BlockTables, AreTakenByPipelines) {
+  EXPECT_EQ(whyNot(definitionOf("ringAllGather"), {4}, {.pipelineDepth = 3}), "");
+}
+
+TEST(BlockTables, AreUndecidedOnMeshesThatNobodyFollowed) {
+  tools::CompileRequest request;
+  request.definitions = {definitionOf("ringAllGather")};
+  request.meshes = {namedMesh(definitionOf("ringAllGather"), {8192})};
+  tools::compileToChannel(request, [&](mlir::ModuleOp module) {
+    CheckOptions options;
+    options.sizes = CheckOptions::Sizes::AllOfFirst;
+    Verdict verdict = checkProgram(*module.getOps<ProgramOp>().begin(), {8192}, options);
+    EXPECT_TRUE(verdict.isProved());
+    EXPECT_EQ(verdict.whyNoBlockTables, "lengths of blocks are followed on meshes themselves");
+  });
+}
