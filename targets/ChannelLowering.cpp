@@ -73,15 +73,32 @@ void ChannelLowering::placeBuffer(BufferOp buffer) {
   frame.buffers[buffer] = frame.layout.place(builder, loc, frame.call, buffer, frame.mapping);
 }
 
-SliceValues ChannelLowering::sliceOf(Value buffer, OperandRange offsets, OperandRange sizes) {
+SliceValues ChannelLowering::sliceOf(Value buffer, OperandRange offsets, OperandRange sizes, Value rank) {
   auto map = [&](Value value) { return mapped(value); };
-  return {bufferOf(buffer).shape, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map)};
+  const PlacedBuffer &placed = bufferOf(buffer);
+  return {placed.shape, llvm::map_to_vector<6>(offsets, map), llvm::map_to_vector<6>(sizes, map), placed.role,
+          mapped(rank)};
+}
+
+/// Without tables, any side but slots, of which a chunk may fill a part only.
+Measure ChannelLowering::measureOf(MoveInterface move) {
+  if (frame.call.tables)
+    return *kolo::measureOf(program.getCollective().getKind(), move);
+  return {bufferOf(move.getSource()).shape.cut ? MoveSide::Destination : MoveSide::Source, BufferRole::Input};
+}
+
+Measure ChannelLowering::measureOf(Value buffer) {
+  if (frame.call.tables)
+    return *kolo::measureOf(program.getCollective().getKind(), buffer);
+  return {MoveSide::Source, BufferRole::Input};
 }
 
 void ChannelLowering::buildRanges(MoveInterface move, RangeBuilder build) {
-  buildRangeLoops(builder, loc, frame.call, sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes()),
-                  sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()),
-                  {mapped(move.getPart()), mapped(move.getParts())}, build);
+  SliceValues source = sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes(), move.getSourceRank());
+  SliceValues destination = sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes(),
+                                    move.getDestinationRank());
+  buildRangeLoops(builder, loc, frame.call, source, destination, {mapped(move.getPart()), mapped(move.getParts())},
+                  measureOf(move), build);
 }
 
 Value ChannelLowering::elementNumber(const PlacedBuffer &buffer, Value begin) {

@@ -9,6 +9,8 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
 
+#include <memory>
+
 namespace kolo {
 
 /// The author's statements in which a program waits, each once, in the order of the text. Generated code and the
@@ -32,6 +34,7 @@ protected:
     mlir::Value invocation;
     mlir::IRMapping mapping; // from values of the program
     CallValues call = {};
+    std::unique_ptr<BlockTableReader> tables;   // of `call`, if the program takes any
     llvm::SmallVector<mlir::Value, 4> dimSizes; // of the mesh, of type index
     BufferLayout layout;
     llvm::DenseMap<mlir::Value, PlacedBuffer> buffers;
@@ -54,8 +57,9 @@ protected:
   void buildRanges(MoveInterface move, RangeBuilder build);
   /// Likewise over the slice of a fuse or of a division.
   template <typename SliceOp> void buildSliceRanges(SliceOp op, RangeBuilder build) {
-    SliceValues slice = sliceOf(op.getBuffer(), op.getOffsets(), op.getSizes());
-    buildRangeLoops(builder, loc, frame.call, slice, slice, {mapped(op.getPart()), mapped(op.getParts())}, build);
+    SliceValues slice = sliceOf(op.getBuffer(), op.getOffsets(), op.getSizes(), {});
+    buildRangeLoops(builder, loc, frame.call, slice, slice, {mapped(op.getPart()), mapped(op.getParts())},
+                    measureOf(op.getBuffer()), build);
   }
   /// What stochastic codecs draw by, of type index: the number in the call of an element of a buffer, or of the one
   /// that a move begins with. The place in a slot says nothing about which element it is.
@@ -82,7 +86,9 @@ protected:
   Frame frame;
 
 private:
-  SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes);
+  SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes, mlir::Value rank);
+  Measure measureOf(MoveInterface move);
+  Measure measureOf(mlir::Value buffer);
   void lowerLookup(LookupOp lookup);
   const std::string &globalOf(mlir::DenseI64ArrayAttr table);
 

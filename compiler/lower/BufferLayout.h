@@ -22,11 +22,26 @@ struct BufferShape {
   codec::Codec codec = dsl::none();         // positions count elements all the same: see createBytesTo
 };
 
+/// How generated code reads the tables of a call whose blocks have counts and places of their own. Numbers are of type
+/// index, and count elements; they may only be read where the call has tables.
+class BlockTableReader {
+public:
+  virtual ~BlockTableReader() = default;
+  /// Whether the call has tables, of type i1.
+  virtual mlir::Value isGiven(mlir::OpBuilder &builder, mlir::Location loc) const = 0;
+  /// Of a block of this rank's input or output.
+  virtual mlir::Value count(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value block) const = 0;
+  /// Where a block begins in the buffer of a rank; null: of this one.
+  virtual mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value rank,
+                            mlir::Value block) const = 0;
+};
+
 /// Sizes that are the same for all buffers of a call, of type index.
 struct CallValues {
-  mlir::Value count;        // elements per block
+  mlir::Value count;        // elements per block; with tables, of the longest one
   mlir::Value alignment;    // elements in 16 bytes, or codec::granule in a program with codecs: a power of two
   mlir::Value isDense = {}; // i1: no buffer has other strides than blocks are long; null: always
+  const BlockTableReader *tables = nullptr; // null: the program takes none
   // What follows is for BufferLayout.
   std::array<mlir::Value, 2> blockElements = {}; // stride of the caller's input and output; null: `count`
   mlir::Value elementBytes = {}, numLanes = {};

@@ -38,10 +38,10 @@ bool isFull(const SliceValues &slice, size_t dim) {
 class RangeLoops {
 public:
   RangeLoops(OpBuilder &builder, Location loc, const CallValues &call, const SliceValues &source,
-             const SliceValues &destination, const PartValues &part, RangeBuilder build)
+             const SliceValues &destination, const PartValues &part, const Measure &measure, RangeBuilder build)
       : builder(builder), loc(loc), call(call), source{source, source.buffer.grid.size(), {}},
         destination{destination, destination.buffer.grid.size(), {}}, part(part), build(build),
-        measured(source.buffer.cut ? destination.buffer : source.buffer) {}
+        measured(measure.side == MoveSide::Source ? this->source : this->destination), table(measure.table) {}
 
   void run();
 
@@ -55,7 +55,10 @@ private:
   void buildRows(Value numRows);
   void buildRange(Value sourceChunk, Value destinationChunk, Value numChunks);
   Value firstChunk(const Cursor &cursor);
-  Value boundary(const BufferShape &buffer, Value chunk, Value stride);
+  Value countOf(Value measuredChunk);
+  Value blockBegin(const Cursor &cursor, Value block);
+  Value boundary(const BufferShape &buffer, Value chunk, Value count);
+  Value beginOf(const Cursor &cursor, Value chunk, Value count);
   Value positionIn(const Cursor &cursor, Value element, Value chunk);
   Value cut(Value index, Value parts, Value total);
 
@@ -77,8 +80,9 @@ private:
   Cursor source, destination;
   const PartValues &part;
   RangeBuilder build;
-  const BufferShape &measured; // the buffer that says how long chunks are
-  Value rowChunks;             // chunks in a row: the product of the merged dimensions
+  const Cursor &measured; // the slice of the buffer that says how long chunks are; no slots
+  const BufferRole table; // that says so in a call with tables
+  Value rowChunks;        // chunks in a row: the product of the merged dimensions
 };
 
 void RangeLoops::run() {
@@ -179,16 +183,17 @@ void RangeLoops::buildRows(Value numRows) {
 }
 
 void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value numChunks) {
-  Value sourceBegin = boundary(source.slice.buffer, sourceChunk, source.slice.buffer.stride);
-  Value destinationBegin = boundary(destination.slice.buffer, destinationChunk, destination.slice.buffer.stride);
-  Value measuredChunk = &measured == &source.slice.buffer ? sourceChunk : destinationChunk;
-  Value length = sub(boundary(measured, add(measuredChunk, numChunks), {}), boundary(measured, measuredChunk, {}));
+  const BufferShape &buffer = measured.slice.buffer;
+  Value measuredChunk = &measured == &source ? sourceChunk : destinationChunk, count = countOf(measuredChunk);
+  Value sourceBegin = beginOf(source, sourceChunk, count);
+  Value destinationBegin = beginOf(destination, destinationChunk, count);
+  Value length = sub(boundary(buffer, add(measuredChunk, numChunks), count), boundary(buffer, measuredChunk, count));
   if (!part.parts)
     return build(builder, positionIn(source, sourceBegin, sourceChunk),
                  positionIn(destination, destinationBegin, destinationChunk), length);
-  // Where parts lie depends on the size of slots for such chunks: see kolo.buffer. Several chunks come in one part
-  // only.
-  Value total = mul(createSlotSize(builder, loc, call, createChunksPerBlock(builder, loc, measured)), numChunks);
+  // Where parts lie depends on the size of slots for such chunks, of the longest block: see kolo.buffer. Several chunks
+  // come in one part only.
+  Value total = mul(createSlotSize(builder, loc, call, createChunksPerBlock(builder, loc, buffer)), numChunks);
   Value begin = min(cut(part.part, part.parts, total), length);
   Value end = min(cut(add(part.part, constant(1)), part.parts, total), length);
   build(builder, positionIn(source, add(sourceBegin, begin), sourceChunk),
@@ -205,17 +210,59 @@ Value RangeLoops::positionIn(const Cursor &cursor, Value element, Value chunk) {
   return add(createFilledPackets(builder, loc, call, buffer, element), partsBefore);
 }
 
-/// First element of a chunk: see kolo.buffer. Without a stride, where blocks follow each other.
-Value RangeLoops::boundary(const BufferShape &buffer, Value chunk, Value stride) {
-  if (!stride)
-    stride = call.count;
+/// Elements of the block that a chunk of the measured buffer belongs to.
+Value RangeLoops::countOf(Value measuredChunk) {
+  if (!call.tables)
+    return call.count;
+  const BufferShape &buffer = measured.slice.buffer;
+  auto choice = scf::IfOp::create(builder, loc, builder.getIndexType(), call.tables->isGiven(builder, loc),
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(choice.thenBlock());
+  Value block = buffer.numBlockDims == buffer.grid.size()
+                    ? measuredChunk
+                    : div(measuredChunk, createChunksPerBlock(builder, loc, buffer));
+  scf::YieldOp::create(builder, loc, call.tables->count(builder, loc, table, block));
+  builder.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(builder, loc, call.count);
+  return choice.getResult(0);
+}
+
+/// First element of a block that lies in the buffer as the call says.
+Value RangeLoops::blockBegin(const Cursor &cursor, Value block) {
+  const BufferShape &buffer = cursor.slice.buffer;
+  Value stride = buffer.stride ? buffer.stride : call.count;
+  if (!call.tables || !isOfCaller(cursor.slice.role))
+    return mul(block, stride);
+  auto choice = scf::IfOp::create(builder, loc, builder.getIndexType(), call.tables->isGiven(builder, loc),
+                                  /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(choice.thenBlock());
+  scf::YieldOp::create(builder, loc, call.tables->place(builder, loc, cursor.slice.role, cursor.slice.rank, block));
+  builder.setInsertionPointToStart(choice.elseBlock());
+  scf::YieldOp::create(builder, loc, mul(block, stride));
+  return choice.getResult(0);
+}
+
+/// First element of a chunk, whose block has so many: see kolo.buffer.
+Value RangeLoops::beginOf(const Cursor &cursor, Value chunk, Value count) {
+  const BufferShape &buffer = cursor.slice.buffer;
   if (buffer.cut)
     return mul(chunk, createSlotSize(builder, loc, call, buffer.cut));
   if (buffer.numBlockDims == buffer.grid.size())
-    return mul(chunk, stride);
+    return blockBegin(cursor, chunk);
   Value chunksPerBlock = createChunksPerBlock(builder, loc, buffer);
   Value block = div(chunk, chunksPerBlock), index = rem(chunk, chunksPerBlock);
-  return add(mul(block, stride), cut(index, chunksPerBlock, call.count));
+  return add(blockBegin(cursor, block), cut(index, chunksPerBlock, count));
+}
+
+/// The same where blocks of so many elements follow each other.
+Value RangeLoops::boundary(const BufferShape &buffer, Value chunk, Value count) {
+  if (buffer.numBlockDims == buffer.grid.size())
+    return mul(chunk, count);
+  Value chunksPerBlock = createChunksPerBlock(builder, loc, buffer);
+  Value block = div(chunk, chunksPerBlock), index = rem(chunk, chunksPerBlock);
+  return add(mul(block, count), cut(index, chunksPerBlock, count));
 }
 
 /// index * total / parts without overflow, rounded down to the alignment, except at the end.
@@ -227,8 +274,9 @@ Value RangeLoops::cut(Value index, Value parts, Value total) {
 } // namespace
 
 void buildRangeLoops(OpBuilder &builder, Location loc, const CallValues &call, const SliceValues &source,
-                     const SliceValues &destination, const PartValues &part, RangeBuilder build) {
-  RangeLoops(builder, loc, call, source, destination, part, build).run();
+                     const SliceValues &destination, const PartValues &part, const Measure &measure,
+                     RangeBuilder build) {
+  RangeLoops(builder, loc, call, source, destination, part, measure, build).run();
 }
 
 } // namespace kolo

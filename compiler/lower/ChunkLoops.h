@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/lower/BufferLayout.h"
+#include "ir/BlockTables.h"
 
 namespace kolo {
 
@@ -9,6 +10,8 @@ namespace kolo {
 struct SliceValues {
   BufferShape buffer;
   llvm::SmallVector<mlir::Value> offsets, sizes;
+  BufferRole role = BufferRole::Scratch;
+  mlir::Value rank = {}; // whose buffer it is; null: this one's
 };
 
 /// One part of every chunk; both null: all of it.
@@ -24,8 +27,9 @@ using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sour
 
 /// Builds loops over contiguous ranges, which together cover the paired chunks of two slices. Chunks that follow each
 /// other in both buffers are one range, unless parts cut them or blocks lie apart. At most one of the buffers has
-/// slots.
+/// slots. `measure`: where a call with tables says how long a chunk is. Its side has no slots.
 void buildRangeLoops(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const SliceValues &source,
-                     const SliceValues &destination, const PartValues &part, RangeBuilder build);
+                     const SliceValues &destination, const PartValues &part, const Measure &measure,
+                     RangeBuilder build);
 
 } // namespace kolo

@@ -57,6 +57,22 @@ void createStoreFence(OpBuilder &builder, Location loc) {
   LLVM::CallIntrinsicOp::create(builder, loc, builder.getStringAttr("llvm.x86.sse.sfence"), ValueRange{});
 }
 
+/// Of 64-bit numbers.
+static Value loadNumber(OpBuilder &builder, Location loc, Value table, Value number) {
+  Type i64 = builder.getI64Type();
+  Value address = LLVM::GEPOp::create(builder, loc, table.getType(), i64, table,
+                                      ArrayRef<LLVM::GEPArg>{toInteger(builder, loc, number)});
+  return toIndex(builder, loc, LLVM::LoadOp::create(builder, loc, i64, address, 8));
+}
+
+Value InvocationAccess::loadTabled(size_t offsetBytes, Value number) {
+  return loadNumber(builder, loc, loadPointer(offsetBytes), number);
+}
+
+Value InvocationAccess::loadTabled(size_t offsetBytes, Value rank, Value number) {
+  return loadNumber(builder, loc, loadEntry(builder, loc, loadPointer(offsetBytes), rank), number);
+}
+
 Value InvocationAccess::loadInteger(size_t offsetBytes) {
   Value address = advance(builder, loc, invocation, constantI64(builder, loc, int64_t(offsetBytes)));
   return LLVM::LoadOp::create(builder, loc, builder.getI64Type(), address, 8);

@@ -28,6 +28,11 @@ public:
   /// Where a peer's buffer is mapped, or null. Role and peer of type i64.
   mlir::Value peerBuffer(mlir::Value role, mlir::Value peer);
 
+  /// An entry of a table of numbers, whose pointer lies at this offset; number and result of type index.
+  mlir::Value loadTabled(size_t offsetBytes, mlir::Value number);
+  /// The same of the table of a rank, of type index, where a pointer to a list of tables lies at this offset.
+  mlir::Value loadTabled(size_t offsetBytes, mlir::Value rank, mlir::Value number);
+
   /// Calls a function of KoloServices, with the invocation as its first argument.
   mlir::LLVM::CallOp callService(size_t serviceOffset, mlir::Type result, mlir::ValueRange arguments);
   /// Calls a function pointer.

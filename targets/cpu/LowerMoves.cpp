@@ -25,6 +25,24 @@ namespace kolo::cpu {
 #define GEN_PASS_DEF_LOWERMOVES
 #include "targets/cpu/Passes.h.inc"
 
+Value InvocationTables::isGiven(OpBuilder &builder, Location loc) const {
+  Value counts = InvocationAccess(builder, loc, invocation).loadPointer(offsetof(KoloInvocation, blockCounts));
+  return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::ne, counts,
+                              LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
+}
+
+Value InvocationTables::count(OpBuilder &builder, Location loc, BufferRole role, Value block) const {
+  size_t entry = offsetof(KoloInvocation, blockCounts) + size_t(role) * sizeof(void *);
+  return InvocationAccess(builder, loc, invocation).loadTabled(entry, block);
+}
+
+Value InvocationTables::place(OpBuilder &builder, Location loc, BufferRole role, Value rank, Value block) const {
+  InvocationAccess access(builder, loc, invocation);
+  if (!rank)
+    return access.loadTabled(offsetof(KoloInvocation, blockPlaces) + size_t(role) * sizeof(void *), block);
+  return access.loadTabled(offsetof(KoloInvocation, peerPlaces) + size_t(role) * sizeof(void *), rank, block);
+}
+
 LogicalResult ProgramLowering::run() {
   StringRef name = program.getSymName();
   if (failed(lowerBytes(BufferRole::Scratch, scratchFunctionName(name))))
@@ -108,6 +126,13 @@ void ProgramLowering::startFunction(const std::string &name, Type result) {
     Value isDense = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, elements, values.count);
     values.isDense = createAnd(builder, loc, values.isDense, isDense);
     values.blockElements[role] = elements;
+  }
+  if (!findTableObstacle(program)) {
+    frame.tables = std::make_unique<InvocationTables>(frame.invocation);
+    values.tables = frame.tables.get();
+    Value isEqual = arith::XOrIOp::create(builder, loc, frame.tables->isGiven(builder, loc),
+                                          arith::ConstantIntOp::create(builder, loc, 1, 1));
+    values.isDense = createAnd(builder, loc, values.isDense, isEqual);
   }
   values.packetStride = createPacketStride(builder, loc, values);
   values.numLanes = access().loadIndex(offsetof(KoloInvocation, numLanes));

@@ -10,6 +10,19 @@
 
 namespace kolo::cpu {
 
+/// The tables of a KoloInvocation.
+class InvocationTables final : public BlockTableReader {
+public:
+  explicit InvocationTables(mlir::Value invocation) : invocation(invocation) {}
+  mlir::Value isGiven(mlir::OpBuilder &builder, mlir::Location loc) const override;
+  mlir::Value count(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value block) const override;
+  mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value rank,
+                    mlir::Value block) const override;
+
+private:
+  mlir::Value invocation;
+};
+
 class ProgramLowering : ChannelLowering {
 public:
   explicit ProgramLowering(ProgramOp lowered) : ChannelLowering(lowered) {}

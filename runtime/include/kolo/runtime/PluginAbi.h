@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 10u
+#define KOLO_ABI_VERSION 11u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_MIN_TILE_BYTES 65536
 #define KOLO_MAX_MESH_RANKS 1048576 /* of the largest mesh that a program is compiled, checked or predicted for */
@@ -146,7 +146,8 @@ struct KoloInvocation {
   void *context;                           /* the runtime's own */
   int64_t dimSizes[KOLO_MAX_MESH_DIMS];    /* ranks along each mesh dimension, slowest first; 1 past the last */
   int64_t coordinates[KOLO_MAX_MESH_DIMS]; /* of this rank; 0 past the last */
-  int64_t count;                           /* elements, as the collective counts them: see `count` in KoloProgram */
+  int64_t count; /* elements, as the collective counts them: see `count` in KoloProgram. With block tables, of the
+                  * longest block of any rank */
   int64_t blockElements[2]; /* by KoloBufferRole: elements from one block of `count` elements to the next, in
                              * this rank's input and output; more than count where a call is run in pieces */
   int64_t elementBytes;
@@ -167,6 +168,11 @@ struct KoloInvocation {
   int64_t call;                   /* invocations of all programs before this one: what stochastic codecs draw by */
   KoloReduceKernel reduceNumbers; /* as `reduce`, of f32 */
   int64_t *traffic;               /* by KoloTraffic: bytes that the program adds to; null: nobody counts */
+  /* Block tables, of a call whose blocks have counts of their own: [KoloBufferRole], input and output alone. All null
+   * in other calls, and where the program takes none. */
+  const int64_t *blockCounts[2];       /* [block]: elements of each block of this rank */
+  const int64_t *blockPlaces[2];       /* [block]: elements from the beginning of this rank's buffer to it */
+  const int64_t *const *peerPlaces[2]; /* [rank][block]: the same for every rank */
 };
 
 /* What a lane moves between ranks, wherever the memory is. Packets count as the data in them. */
