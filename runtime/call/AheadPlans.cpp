@@ -31,7 +31,7 @@ bool mayRunAhead(const Plan &plan, const Peers &peers) {
   return peers.settings().runsAhead && !peers.hosts().areSeveral() && hasRoot(call.info->collective) &&
          isOverAllRanks(*call.info) && call.isProved && call.publishes && !buffers.publishesMuch &&
          buffers.pieces.number == 1 && buffers.staging == Staging::None && call.info->numSemaphores == 0 &&
-         !call.hasPackets && call.scratchBytes == 0 && !call.isShared() && !call.isWidened();
+         !call.hasPackets && call.scratchBytes == 0 && !call.isShared() && !call.isWidened() && !call.tables;
 }
 
 Plan *AheadPlans::find(const PluginState &plugin, const CallArguments &arguments) const {

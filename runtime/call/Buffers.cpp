@@ -106,18 +106,25 @@ Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLE
 
 /// A buffer of the whole call, and the runtime's memory for one piece of it.
 struct Strided {
+  size_t role;
   std::byte *whole, *piece;
   int64_t numBlocks;
 };
 
 template <class Copy> void forEachBlock(const Call &call, const Pieces &pieces, int64_t number, Strided at, Copy copy) {
-  int64_t begin = number * pieces.count, count = std::min(pieces.count, call.key.count - begin);
+  int64_t begin = number * pieces.count;
   for (int64_t block = 0; block < at.numBlocks; ++block)
-    copy(at.whole + block * call.unitBytes() + begin * call.elementBytes,
-         at.piece + block * pieces.count * call.elementBytes, static_cast<size_t>(count * call.elementBytes));
+    if (int64_t count = elementsInPiece(call, pieces, number, at.role, block); count > 0)
+      copy(at.whole + call.bytesToBlock(at.role, block) + begin * call.elementBytes,
+           at.piece + block * pieces.count * call.elementBytes, static_cast<size_t>(count * call.elementBytes));
 }
 
 } // namespace
+
+/// A rank announces the places of input and output, if peers access its buffers. The same on all ranks.
+static bool arePlacesAnnounced(const Call &call) {
+  return !call.publishes && placesBytes(call) <= Announcement::maxPublishedBytes;
+}
 
 Result<std::byte *> Arena::reserve(SegmentTable &segments, Holding &holding, size_t sizeBytes) {
   if (Status status = holding.begin(); !status.isOk())
@@ -142,12 +149,13 @@ void Arena::dropReplaced(Holding &holding) {
 }
 
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules) {
-  bool isReachable = rules.isAlone || call.memoryKind(segments) == MemoryKind::Windows;
+  // Peers must know where blocks are: on other hosts, and of more blocks than are announced, they are in staged memory.
+  const bool areBlocksKnown = !call.tables || (rules.hasOneHost && arePlacesAnnounced(call));
+  bool isReachable = areBlocksKnown && (rules.isAlone || call.memoryKind(segments) == MemoryKind::Windows);
   // All ranks decide by the largest buffer of any rank, so that none attaches while another stages.
-  int64_t largestBytes = std::max(call.largest.input, call.largest.output) * call.unitBytes();
-  bool isLarge = largestBytes >= (call.info->reduces ? leastCombinedBytes : leastMovedBytes);
-  bool isAttached =
-      rules.ordinaryMemory == OrdinaryMemory::Attach || (rules.ordinaryMemory == OrdinaryMemory::Auto && isLarge);
+  bool isLarge = areBlocksKnown && call.largestBytes >= (call.info->reduces ? leastCombinedBytes : leastMovedBytes);
+  bool isAttached = (rules.ordinaryMemory == OrdinaryMemory::Attach && areBlocksKnown) ||
+                    (rules.ordinaryMemory == OrdinaryMemory::Auto && isLarge);
   if (isReachable || isAttached || !call.isShared())
     return call.mustCopyInput() ? Staging::Aside : Staging::None;
   return call.overlap() == Overlap::Other ? Staging::Whole : Staging::Pieces;
@@ -201,11 +209,31 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, const ArenaOf &mem
   buffers.exceedCaches = buffers.mustBypassCaches;
   if (buffers.isCopied[KOLO_OUTPUT])
     buffers.exceedCaches = sizes[KOLO_INPUT] + sizes[KOLO_OUTPUT] > rules.cachedBytes;
+  buffers.sharesPlaces = call.tables && call.isShared() && !isStaged(buffers.staging);
   if (size_t sharedBytes = sizes[KOLO_SCRATCH] + sizes[KOLO_OUTPUT]; buffers.pieces.count > 0)
     buffers.sharedElementBytes = sharedBytes / static_cast<size_t>(buffers.pieces.count);
   if (Status status = reserveArena(buffers, sizes, memory); !status.isOk())
     return status;
   return buffers;
+}
+
+void copyInput(const Call &call, std::byte *aside) {
+  if (!call.tables) {
+    std::memcpy(aside, call.input, call.inputBytes);
+    return;
+  }
+  for (int64_t block = 0; block < call.extent.input; ++block)
+    if (int64_t count = call.countOf(KOLO_INPUT, block); count > 0)
+      std::memcpy(aside + call.bytesToBlock(KOLO_INPUT, block), call.input + call.bytesToBlock(KOLO_INPUT, block),
+                  static_cast<size_t>(count * call.elementBytes));
+}
+
+size_t placesBytes(const Call &call) {
+  return static_cast<size_t>(call.largest.input + call.largest.output) * sizeof(int64_t);
+}
+
+int64_t elementsInPiece(const Call &call, const Pieces &pieces, int64_t piece, size_t role, int64_t block) {
+  return std::clamp<int64_t>(call.countOf(role, block) - piece * pieces.count, 0, pieces.count);
 }
 
 int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece) {
@@ -215,13 +243,15 @@ int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece) {
 void Buffers::copyIn(const Call &call, int64_t piece, StoreChoice &stores) const {
   auto *staged = static_cast<std::byte *>(local[KOLO_INPUT]);
   if (isInputAside && piece == 0)
-    std::memcpy(staged, call.input, call.inputBytes);
+    copyInput(call, staged);
   if (!isCopied[KOLO_INPUT] || !call.inputBytes)
     return;
-  auto sizeBytes = static_cast<size_t>(call.extent.input * pieceCount(call, pieces, piece) * call.elementBytes);
+  size_t sizeBytes = 0;
+  for (int64_t block = 0; block < call.extent.input; ++block)
+    sizeBytes += static_cast<size_t>(elementsInPiece(call, pieces, piece, KOLO_INPUT, block) * call.elementBytes);
   stores.run(sizeBytes, [&](bool isNonTemporal) {
     auto copy = isNonTemporal ? copyNonTemporal : copyCached;
-    forEachBlock(call, pieces, piece, {call.input, staged, call.extent.input},
+    forEachBlock(call, pieces, piece, {KOLO_INPUT, call.input, staged, call.extent.input},
                  [&](std::byte *whole, std::byte *block, size_t blockBytes) { copy(block, whole, blockBytes); });
   });
 }
@@ -230,8 +260,8 @@ void Buffers::copyOut(const Call &call, int64_t piece) const {
   if (!isCopied[KOLO_OUTPUT] || !call.outputBytes)
     return;
   auto copy = mustBypassCaches ? copyNonTemporal : copyCached;
-  forEachBlock(call, pieces, piece, {call.output, static_cast<std::byte *>(local[KOLO_OUTPUT]), call.extent.output},
-               copy);
+  forEachBlock(call, pieces, piece,
+               {KOLO_OUTPUT, call.output, static_cast<std::byte *>(local[KOLO_OUTPUT]), call.extent.output}, copy);
 }
 
 } // namespace kolo::runtime

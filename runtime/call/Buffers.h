@@ -8,6 +8,7 @@
 #include "memory/StoreChoice.h"
 
 #include <memory>
+#include <vector>
 
 namespace kolo::runtime {
 
@@ -34,6 +35,7 @@ struct MemoryRules {
   OrdinaryMemory ordinaryMemory =
       OrdinaryMemory::Staged; // Attach and Auto only if all ranks can attach, and no device writes
   bool isAlone = false;       // all peers are on other hosts, and may write all of this rank's memory
+  bool hasOneHost = true;     // all ranks are on this one
   size_t cachedBytes = 0;     // input and output of a rank that are larger leave little in the last-level cache
 };
 
@@ -59,6 +61,13 @@ constexpr size_t publishedTurnBytes(int numRanks, size_t numOthers) {
   return hasSlots ? size_t(2) << 20 : publishedBytesPerTurn;
 }
 
+/// The block tables that generated code reads, by role, in elements.
+struct PieceTables {
+  std::vector<int64_t> counts[2]; // of the running piece
+  std::vector<int64_t> places[2]; // of this rank's buffers
+  std::vector<int64_t> ofPieces;  // of staged buffers, on all ranks
+};
+
 struct Buffers {
   void *local[KOLO_NUM_BUFFER_ROLES] = {}; // for this rank's code
   Location remote[KOLO_NUM_BUFFER_ROLES];  // for the peers
@@ -72,6 +81,8 @@ struct Buffers {
   bool exceedCaches = false;     // the buffers that the program works on do not fit into the caches
   bool mustBypassCaches = false; // the caller's buffers do not, so copyOut uses non-temporal stores
 
+  PieceTables tables;            // empty: the call has none
+  bool sharesPlaces = false;     // peers access blocks at the places of this rank's tables
   size_t sharedElementBytes = 0; // of scratch memory and staged output, by element of the call: what peers read
 
   /// Copy the staged buffers of a piece from and to the caller's memory. Called for all pieces in order.
@@ -85,8 +96,18 @@ struct Buffers {
   }
 };
 
-/// Elements of one piece, as the collective counts them.
+/// Copies an input to memory of as many bytes. With block tables it copies the blocks alone: what lies between them may
+/// be anybody's.
+void copyInput(const Call &call, std::byte *aside);
+
+/// Bytes of the tables of places that a rank announces: of all blocks of input and output of a root.
+size_t placesBytes(const Call &call);
+
+/// Elements of one piece, as the collective counts them. Of blocks with counts of their own, at most so many.
 int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece);
+
+/// Elements of a piece that belong to a block of this rank's buffer.
+int64_t elementsInPiece(const Call &call, const Pieces &pieces, int64_t piece, size_t role, int64_t block);
 
 /// The staging that this rank needs for where its buffers are.
 Staging stagingFor(const Call &call, const SegmentTable &segments, const MemoryRules &rules);

@@ -1,6 +1,7 @@
 #include "call/Call.h"
 
 #include "base/Error.h"
+#include "call/BlockTables.h"
 #include "call/WideAverage.h"
 #include "loader/Selection.h"
 
@@ -188,8 +189,36 @@ Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Gr
   call.inPlaceOffset = inPlaceOffset(facts, group);
   call.inputBytes = static_cast<size_t>(call.extent.input * unitBytes);
   call.outputBytes = static_cast<size_t>(call.extent.output * unitBytes);
+  call.largestBytes = std::max(call.largest.input, call.largest.output) * unitBytes;
   call.setPointers(arguments);
   return call.checkPointers();
+}
+
+/// As far as a call with block tables is known before its program is. What is wrong with the tables is found later.
+void sizeByTables(const BlockTables &blocks, const CallArguments &arguments, const Planner &planner, Call &call) {
+  auto bytesOf = [&](const BlockTable &table) {
+    int64_t elements = 0, end = 0;
+    for (size_t block = 0; block < table.counts.size(); ++block) {
+      int64_t count = planner.ignoresCounts ? 0 : std::max<int64_t>(table.counts[block], 0), last = 0;
+      if (__builtin_add_overflow(elements, count, &elements))
+        elements = INT64_MAX;
+      bool hasPlace = table.places.size() == table.counts.size();
+      if (count > 0 && !__builtin_add_overflow(hasPlace ? table.places[block] : elements - count, count, &last))
+        end = std::max(end, last);
+    }
+    int64_t elementBytes = call.elementBytes, numBytes = 0, endBytes = 0;
+    if (__builtin_mul_overflow(elements, elementBytes, &numBytes))
+      numBytes = INT64_MAX;
+    if (__builtin_mul_overflow(end, elementBytes, &endBytes))
+      endBytes = INT64_MAX;
+    return std::pair(numBytes, endBytes);
+  };
+  auto [inputBytes, inputEnd] = bytesOf(blocks.input);
+  auto [outputBytes, outputEnd] = bytesOf(blocks.output);
+  call.largestBytes = std::max({inputBytes, outputBytes, planner.largestBytes});
+  call.inputBytes = static_cast<size_t>(inputEnd);
+  call.outputBytes = static_cast<size_t>(outputEnd);
+  call.setPointers(arguments);
 }
 
 /// Takes the program from the plugin's selection, which is for collectives over all ranks.
@@ -201,18 +230,21 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
   if (Status status = checkRanks(arguments.mesh, planner.size); !status.isOk())
     return status;
   Call sized = call;
-  if (Status status = sizeBuffers(*arguments.collective, arguments, {planner.size, planner.rank}, sized);
-      !status.isOk())
+  const bool hasTables = arguments.blocks != nullptr;
+  if (hasTables)
+    sizeByTables(*arguments.blocks, arguments, planner, sized);
+  else if (Status status = sizeBuffers(*arguments.collective, arguments, {planner.size, planner.rank}, sized);
+           !status.isOk())
     return status;
-  int64_t numBytes = std::max(sized.largest.input, sized.largest.output) * sized.unitBytes();
+  const int64_t numBytes = sized.largestBytes;
   call.memory = sized.memoryKind(segments);
   MemoryKind memory = std::max(planner.least, call.memory);
   const DataType type = arguments.custom.kernel ? DataType::U8 : arguments.type; // no codec is for u8
   auto entryFor = [&](bool allowsLoss) {
     auto inMemory = [&](MemoryKind kind) {
-      return select(
-          plugin.manifest.selection, plugin.manifest.programs,
-          {*arguments.collective, arguments.mesh, numBytes, kind, type, arguments.reduction, planner.tag, allowsLoss});
+      return select(plugin.manifest.selection, plugin.manifest.programs,
+                    {*arguments.collective, arguments.mesh, numBytes, kind, type, arguments.reduction, planner.tag,
+                     allowsLoss, hasTables});
     };
     const SelectionEntry *entry = inMemory(memory);
     return !entry && memory == MemoryKind::Windows ? inMemory(MemoryKind::Ordinary) : entry;
@@ -226,12 +258,58 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
         plugin.path, plugin.manifest.programs[static_cast<size_t>(lossy->program)].name,
         toString(*arguments.collective), numBytes, planner.size);
   if (!entry)
-    return error(StatusCode::InvalidArgument, "{}: selects no program for {} of {} bytes on {} ranks ({}), memory '{}'",
-                 plugin.path, toString(*arguments.collective), numBytes, planner.size, arguments.mesh.toString(),
-                 toString(memory));
+    return error(StatusCode::InvalidArgument,
+                 "{}: selects no program for {} of {} bytes{} on {} ranks ({}), memory '{}'", plugin.path,
+                 toString(*arguments.collective), numBytes, hasTables ? " with block tables" : "", planner.size,
+                 arguments.mesh.toString(), toString(memory));
   setProgram(plugin, static_cast<size_t>(entry->program), call);
   call.mesh = meshFor(*entry, *call.info, arguments.mesh);
   call.tableLanes = entry->lanes;
+  return {};
+}
+
+/// What a call with block tables needs that is no matter of counts.
+Status checkTables(const CallArguments &arguments, const Planner &planner, const Call &call) {
+  if (!arguments.blocks)
+    return {};
+  const CollectiveFacts facts = factsOf(call.info->collective);
+  if (!isPerRank(facts.input) && !isPerRank(facts.output))
+    return error(StatusCode::InvalidArgument, "{} has one block, and takes no block tables",
+                 toString(call.info->collective));
+  if (planner.isForDevices)
+    return error(StatusCode::InvalidArgument, "devices take no block tables");
+  if (call.computedType != call.key.type)
+    return error(StatusCode::InvalidArgument, "averages of f16 and bf16 take no block tables");
+  std::vector<int64_t> sizes;
+  for (const MeshDim &dim : call.mesh.dims())
+    sizes.push_back(dim.size);
+  if (const Proof *proof = call.info->proofOf(sizes); !proof || !proof->takesTables)
+    return error(StatusCode::InvalidArgument, "program '{}' takes no block tables on mesh {}", call.info->name,
+                 call.mesh.toString());
+  return {};
+}
+
+/// As sizeBuffers, of a call with block tables. `count` becomes that of the longest block of any rank.
+Status sizeTabled(const BlockTables &blocks, const CallArguments &arguments, const Group &group, const Planner &planner,
+                  Call &call) {
+  CollectiveFacts facts = factsOf(call.info->collective);
+  bool isRoot = hasRoot(call.info->collective) && arguments.root == group.rank;
+  call.extent = extentOf(facts, group, isRoot);
+  call.largest = extentOf(facts, group, true);
+  if (planner.ignoresCounts) {
+    call.key.hasTables = true;
+    call.key.count = 1;
+    return {};
+  }
+  if (Status status = takeTables(blocks, arguments, call); !status.isOk())
+    return status;
+  call.key.count = std::max(call.tables->longest, planner.longestBlock);
+  int64_t ownBytes = std::max(call.tables->numElements[KOLO_INPUT], call.tables->numElements[KOLO_OUTPUT]);
+  call.largestBytes = std::max(ownBytes * call.elementBytes, planner.largestBytes);
+  int64_t wholeBytes = 0;
+  if (__builtin_mul_overflow(call.key.count, call.elementBytes, &wholeBytes) ||
+      __builtin_mul_overflow(wholeBytes, group.size, &wholeBytes))
+    return error(StatusCode::InvalidArgument, "{} elements in a block are too many", call.key.count);
   return {};
 }
 
@@ -241,8 +319,9 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
                       const Planner &planner) {
   Call call;
   call.mesh = arguments.mesh;
+  call.rank = planner.rank;
   call.key.plugin = plugin.content.checksum;
-  call.key.count = arguments.count;
+  call.key.count = arguments.blocks ? 0 : arguments.count;
   if (Status status = checkType(arguments, call); !status.isOk())
     return status;
   bool isSelected = arguments.program.empty() && arguments.collective;
@@ -254,7 +333,9 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
     return status;
   if (Status status = checkCodecs(arguments, call); !status.isOk())
     return status;
-  if (Status status = chooseKernels(plugin, arguments, planner.widensAverages, call); !status.isOk())
+  if (Status status = chooseKernels(plugin, arguments, !planner.isForDevices, call); !status.isOk())
+    return status;
+  if (Status status = checkTables(arguments, planner, call); !status.isOk())
     return status;
   Group group = groupOf(call);
   if (hasRoot(call.info->collective)) {
@@ -263,22 +344,24 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
                    group.size);
     call.root = call.key.root = arguments.root;
   }
-  if (Status status = sizeBuffers(call.info->collective, arguments, group, call); !status.isOk())
+  if (Status status = arguments.blocks ? sizeTabled(*arguments.blocks, arguments, group, planner, call)
+                                       : sizeBuffers(call.info->collective, arguments, group, call);
+      !status.isOk())
     return status;
-  int64_t scratchBytes = call.scratchBytesFor(arguments.count);
+  const int64_t count = call.key.count;
+  int64_t scratchBytes = call.scratchBytesFor(count);
   if (scratchBytes < 0)
     return error(StatusCode::BadPlugin, "{}: program '{}' asks for {} bytes of scratch memory", plugin.path,
                  call.info->name, scratchBytes);
   call.scratchBytes = static_cast<size_t>(scratchBytes);
   call.publishes = call.program->publish != nullptr;
-  if (call.publishes && call.publishedBytesFor(arguments.count) < 0)
+  if (call.publishes && call.publishedBytesFor(count) < 0)
     return error(StatusCode::BadPlugin, "{}: program '{}' publishes {} bytes", plugin.path, call.info->name,
-                 call.publishedBytesFor(arguments.count));
+                 call.publishedBytesFor(count));
   call.hasPackets = call.program->packetBytes != nullptr;
-  if (call.hasPackets &&
-      (call.packetBytesFor(arguments.count) < 0 || call.packetBytesFor(arguments.count) > INT64_MAX / 2))
+  if (call.hasPackets && (call.packetBytesFor(count) < 0 || call.packetBytesFor(count) > INT64_MAX / 2))
     return error(StatusCode::BadPlugin, "{}: program '{}' asks for a packet buffer of {} bytes", plugin.path,
-                 call.info->name, call.packetBytesFor(arguments.count));
+                 call.info->name, call.packetBytesFor(count));
   return call;
 }
 

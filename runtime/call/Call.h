@@ -7,6 +7,9 @@
 #include "peers/Control.h"
 
 #include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
 
 namespace kolo::runtime {
 
@@ -30,6 +33,7 @@ struct CallPlace {
   int64_t coordinates[KOLO_MAX_MESH_DIMS] = {};
   int64_t root = 0;
   bool isProved = false; // on this mesh
+  int rank = 0;          // of the communicator
 };
 
 /// What is computed with.
@@ -41,16 +45,28 @@ struct CallElements {
   KoloReduceKernel reduceNumbers = nullptr; // of f32, for programs with codecs
 };
 
+/// The block tables of a call on this rank, by role.
+struct CallTables {
+  std::vector<int64_t> counts[2], places[2]; // elements
+  int64_t numElements[2] = {};               // of all blocks together
+  int64_t numBytes[2] = {};                  // of the buffer, to the end of its last block
+  int64_t longest = 0;                       // of all counts
+  std::optional<int64_t> inPlaceElements;    // of the input in the output when in place; nothing: it cannot be
+};
+
 /// The caller's buffers. A size is 0 if the collective does not use the buffer on this rank.
 struct CallBuffers {
   std::byte *input = nullptr;
   std::byte *output = nullptr;
   size_t inputBytes = 0;
   size_t outputBytes = 0;
-  Extent extent;                           // of this rank
-  Extent largest;                          // of any rank
-  int64_t inPlaceOffset = 0;               // of the input in the output when in place, in multiples of count
-  MemoryKind memory = MemoryKind::Windows; // where this rank's buffers are, if the program was selected
+  Extent extent;                            // of this rank
+  Extent largest;                           // of any rank
+  int64_t inPlaceOffset = 0;                // of the input in the output when in place, in multiples of count
+  int64_t largestBytes = 0;                 // of the largest buffer of any rank, as the ranks agreed
+  std::shared_ptr<const CallTables> tables; // null: all blocks have `count` elements, and follow each other
+  CountDigests digests;                     // if there are tables
+  MemoryKind memory = MemoryKind::Windows;  // where this rank's buffers are, if the program was selected
 
   void setPointers(const CallArguments &arguments) {
     // The runtime never writes the input; generated code takes the type without const.
@@ -75,6 +91,14 @@ struct Call : CallPlace, CallElements, CallBuffers {
 
   int64_t unitBytes() const { return key.count * elementBytes; }
   bool isWidened() const { return computedType != key.type; }
+  /// Elements of a block of this rank's buffer, which the collective uses.
+  int64_t countOf(size_t role, int64_t block) const {
+    return tables ? tables->counts[role][static_cast<size_t>(block)] : key.count;
+  }
+  /// Bytes from the beginning of this rank's buffer to a block.
+  int64_t bytesToBlock(size_t role, int64_t block) const {
+    return (tables ? tables->places[role][static_cast<size_t>(block)] : block * key.count) * elementBytes;
+  }
   Overlap overlap() const;
   /// Bytes of input and output together; bytes that belong to both count once.
   size_t accessedBytes() const;
@@ -100,8 +124,11 @@ struct Planner {
   int rank = 0;
   int size = 1;
   MemoryKind least = MemoryKind::Windows; // Ordinary: a peer's buffers are there, which decides the selection
-  std::string_view tag = {};              // of the communicator
-  bool widensAverages = true;             // devices do not
+  // Of a call with block tables, of any rank, as far as known.
+  int64_t longestBlock = 0, largestBytes = 0;
+  bool ignoresCounts = false; // of block tables, for an answer that is the same on all ranks
+  std::string_view tag = {};  // of the communicator
+  bool isForDevices = false;
 };
 
 /// Checks everything that one rank can check, and selects the program if the arguments name none. A selection without

@@ -37,6 +37,7 @@ constexpr Field fields[] = {
     {"plugin", [](const CallKey &key) { return fmt::format("{:016x}", key.plugin); }},
     {"program", [](const CallKey &key) { return fmt::format("number {}", key.program); }},
     {"mesh", showMesh},
+    {"block tables", [](const CallKey &key) { return std::string(key.hasTables ? "some" : "none"); }},
     {"count", [](const CallKey &key) { return fmt::format("{}", key.count); }},
     {"type", showType},
     {"reduction", showReduction},
@@ -46,7 +47,7 @@ constexpr Field fields[] = {
 bool isEqual(const CallKey &left, const CallKey &right) {
   return left.plugin == right.plugin && std::equal(left.mesh, left.mesh + KOLO_MAX_MESH_DIMS, right.mesh) &&
          left.count == right.count && left.program == right.program && left.type == right.type &&
-         left.reduction == right.reduction && left.root == right.root;
+         left.reduction == right.reduction && left.root == right.root && left.hasTables == right.hasTables;
 }
 
 } // namespace

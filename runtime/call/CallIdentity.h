@@ -4,15 +4,27 @@
 #include "kolo/runtime/Communicator.h"
 #include "peers/Control.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace kolo::runtime {
 
+/// Whether two calls have the same block tables. The first has some.
+inline bool areEqual(const BlockTables *left, const BlockTables *right) {
+  auto areSame = [](const BlockTable &one, const BlockTable &other) {
+    return std::ranges::equal(one.counts, other.counts) && std::ranges::equal(one.places, other.places);
+  };
+  return right && areSame(left->input, right->input) && areSame(left->output, right->output);
+}
+
 /// Whether two calls are the same but for plugin and buffers, and for what some programs ignore: reduction and root.
 inline bool areAlike(const CallArguments &left, const CallArguments &right) {
-  return left.count == right.count && left.custom == right.custom && (left.custom.kernel || left.type == right.type) &&
+  return (left.blocks ? areEqual(left.blocks, right.blocks) : !right.blocks && left.count == right.count) &&
+         left.custom == right.custom && (left.custom.kernel || left.type == right.type) &&
          left.collective == right.collective && left.allowsLoss == right.allowsLoss && left.lanes == right.lanes &&
          left.program == right.program && left.mesh == right.mesh;
 }
@@ -30,12 +42,24 @@ struct CallIdentity {
   }
 };
 
-/// A call that a plan keeps. Owns the text that its arguments refer to.
+/// A call that a plan keeps. Owns the text and the block tables that its arguments refer to.
 class KeptCall {
 public:
   KeptCall(uint64_t load, const CallArguments &arguments)
       : pluginLoad(load), program(arguments.program), copy(arguments) {
     copy.program = program;
+    if (!arguments.blocks)
+      return;
+    auto keep = [](std::span<const int64_t> &table, std::vector<int64_t> &numbers) {
+      numbers.assign(table.begin(), table.end());
+      table = numbers;
+    };
+    blocks = *arguments.blocks;
+    keep(blocks.input.counts, numbers[0]);
+    keep(blocks.input.places, numbers[1]);
+    keep(blocks.output.counts, numbers[2]);
+    keep(blocks.output.places, numbers[3]);
+    copy.blocks = &blocks;
   }
   KeptCall(const KeptCall &) = delete;
   KeptCall &operator=(const KeptCall &) = delete;
@@ -62,6 +86,8 @@ public:
 private:
   uint64_t pluginLoad;
   std::string program;
+  BlockTables blocks;
+  std::vector<int64_t> numbers[4]; // of `blocks`
   CallArguments copy;
   bool usesReduction = true, usesRoot = true;
 };

@@ -4,6 +4,7 @@
 #include "base/Error.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace kolo::runtime {
 
@@ -25,7 +26,9 @@ Overlap Call::overlap() const {
   auto in = reinterpret_cast<uintptr_t>(input), out = reinterpret_cast<uintptr_t>(output);
   if (!inputBytes || !outputBytes || in >= out + outputBytes || out >= in + inputBytes)
     return Overlap::None;
-  return static_cast<int64_t>(in - out) == inPlaceOffset * unitBytes() ? Overlap::InPlace : Overlap::Other;
+  const std::optional<int64_t> elements = tables ? tables->inPlaceElements : inPlaceOffset * key.count;
+  const bool isInPlace = elements && static_cast<int64_t>(in - out) == *elements * elementBytes;
+  return isInPlace ? Overlap::InPlace : Overlap::Other;
 }
 
 size_t Call::accessedBytes() const {

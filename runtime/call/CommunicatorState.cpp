@@ -21,6 +21,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
       plans(ranks->size()), aheadPlans(ranks->size()), lanes(*ranks) {
   const size_t numHere = ranks->hosts().ranksHere().size();
   rules.isAlone = numHere == 1 && !ranks->hosts().others().empty() && !ranks->links()->network().writesByDevice();
+  rules.hasOneHost = !ranks->hosts().areSeveral();
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
   ranks->setWatch([this] { return findDeparture(); });
 }
@@ -99,10 +100,16 @@ Status CommunicatorState::carries(const PluginState &plugin, const CallArguments
   shared.input = shared.output = &somewhere;
   auto plan = [&](RankKind kind) -> Status {
     MemoryKind memory = kind == RankKind::Threads ? MemoryKind::Windows : MemoryKind::Ordinary;
-    Result<Call> planned =
-        planCall(plugin, shared, SegmentTable(kind), {0, ranks->size(), memory, ranks->settings().tag});
+    Planner planner{0, ranks->size(), memory};
+    planner.tag = ranks->settings().tag;
+    planner.ignoresCounts = true;
+    Result<Call> planned = planCall(plugin, shared, SegmentTable(kind), planner);
     if (!planned.isOk())
       return planned.status();
+    if (planned->key.hasTables && planned->publishes && ranks->hosts().areSeveral())
+      return error(StatusCode::UnsupportedMesh,
+                   "program '{}' publishes inputs, and over a network takes no block tables of any size",
+                   planned->info->name);
     planned->numLanes = ranks->settings().lanes;
     if (Status status = checkPublished(*planned); !status.isOk())
       return status;

@@ -87,7 +87,8 @@ private:
   /// What a call's ranks need alike, because one of them does.
   struct Agreed {
     Staging staging = Staging::None;
-    MemoryKind memory = MemoryKind::Windows; // by which the program is selected
+    MemoryKind memory = MemoryKind::Windows;    // by which the program is selected
+    int64_t longestBlock = 0, largestBytes = 0; // of a call with block tables
   };
   using ProgramKey = std::pair<PluginContent, int32_t>; // and its number in the plugin
 

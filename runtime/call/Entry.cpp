@@ -2,12 +2,14 @@
 #include "call/CommunicatorState.h"
 
 #include "base/Error.h"
+#include "call/BlockTables.h"
 #include "call/CallIdentity.h"
 #include "call/Remote.h"
 #include "call/WideAverage.h"
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace kolo::runtime {
 namespace {
@@ -15,6 +17,11 @@ namespace {
 /// Announces what peers need to know of a plan.
 void fillRecord(Record &record, const Plan &plan, const SegmentTable &segments) {
   record.call = plan.call.key;
+  record.tables.digests = plan.call.digests;
+  if (plan.call.tables) {
+    record.tables.longestBlock = plan.call.key.count;
+    record.tables.largestBytes = plan.call.largestBytes;
+  }
   record.staging = plan.buffers.staging;
   if (plan.isSelected())
     record.selectedBy = std::max(record.selectedBy, plan.call.memory);
@@ -34,14 +41,88 @@ Status compareAll(const Exchange &exchange, int numRanks) {
 }
 
 /// Whether ranks announce different values of a field. All then take the largest.
-template <class Value>
-bool haveDifferent(Value Record::*field, Value &largest, const Exchange &exchange, int numRanks) {
+template <class Field, class Value>
+bool haveDifferent(Field field, Value &largest, const Exchange &exchange, int numRanks) {
+  const Value first = std::invoke(field, exchange.heard(0));
   bool areEqual = true;
   for (int peer = 0; peer < numRanks; ++peer) {
-    areEqual &= exchange.heard(peer).*field == exchange.heard(0).*field;
-    largest = std::max(largest, exchange.heard(peer).*field);
+    const Value theirs = std::invoke(field, exchange.heard(peer));
+    areEqual &= theirs == first;
+    largest = std::max(largest, theirs);
   }
   return !areEqual;
+}
+
+/// Likewise of what block tables ask for: a rank may know its own blocks alone, and all must cut the call alike.
+bool haveDifferentTables(int64_t &longestBlock, int64_t &largestBytes, const Exchange &exchange, int numRanks) {
+  auto blockOf = [](const Record &record) { return record.tables.longestBlock; };
+  auto bytesOf = [](const Record &record) { return record.tables.largestBytes; };
+  bool areDifferent = haveDifferent(blockOf, longestBlock, exchange, numRanks);
+  areDifferent |= haveDifferent(bytesOf, largestBytes, exchange, numRanks);
+  return areDifferent;
+}
+
+/// Of a call with block tables: where the blocks of a peer's buffers begin.
+void addPlaces(Plan &plan, const Exchange &exchange, int peer) {
+  for (size_t turn = 0; turn < RankBlock::numTurns; ++turn) {
+    const auto *announced = reinterpret_cast<const int64_t *>(exchange.published(peer, turn));
+    const int64_t *ofRole[] = {announced, announced + plan.call.largest.input};
+    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
+      plan.peers.places[turn][role].push_back(plan.buffers.isCopied[role] ? plan.buffers.tables.ofPieces.data()
+                                                                          : ofRole[role]);
+  }
+}
+
+/// The tables that generated code reads; null tables would say that there are none.
+void makeTables(Plan &plan) {
+  const Call &call = plan.call;
+  const auto most = static_cast<size_t>(std::max(call.largest.input, call.largest.output));
+  plan.buffers.tables.ofPieces.resize(most);
+  for (size_t block = 0; block < most; ++block)
+    plan.buffers.tables.ofPieces[block] = static_cast<int64_t>(block) * plan.buffers.pieces.count;
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+    plan.buffers.tables.places[role] =
+        plan.buffers.isCopied[role] ? plan.buffers.tables.ofPieces : call.tables->places[role];
+    plan.buffers.tables.counts[role] = call.tables->counts[role];
+    plan.buffers.tables.places[role].resize(most);
+    plan.buffers.tables.counts[role].resize(most);
+  }
+}
+
+/// Peers read the places of this rank's blocks from the announcement.
+void announcePlaces(Plan &plan, const Exchange &exchange, int rank) {
+  const size_t turn = exchange.nextTurn();
+  std::byte *own = exchange.published(rank, turn);
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+    const std::vector<int64_t> &places = plan.call.tables->places[role];
+    std::copy(places.begin(), places.end(),
+              reinterpret_cast<int64_t *>(own) + (role == KOLO_INPUT ? 0 : plan.call.largest.input));
+    for (Lane &lane : plan.lanes)
+      lane.invocation.peerPlaces[role] = plan.peers.places[turn][role].data();
+  }
+}
+
+/// After an exchange of records: Mismatch if some block is not as long on both of its sides. Only then all ranks meet
+/// again, once for each distance between two of them, until it is known which block that is. `announce` makes such an
+/// exchange, with this rank's counts.
+template <class Announce>
+Status compareBlocks(const Plan &plan, const Exchange &exchange, const Peers &peers, Announce announce) {
+  const auto numRanks = static_cast<size_t>(peers.size());
+  std::vector<CountDigests> digests(numRanks);
+  for (int peer = 0; peer < peers.size(); ++peer)
+    digests[static_cast<size_t>(peer)] = exchange.heard(peer).tables.digests;
+  if (areCountsAlike(digests))
+    return {};
+  std::vector<std::array<int64_t, 2>> counts(numRanks);
+  for (int64_t distance = 0; distance < numDistances(plan.call); ++distance) {
+    if (Status status = announce(countsAtDistance(plan.call, peers.rank(), distance)); !status.isOk())
+      return status;
+    for (int peer = 0; peer < peers.size(); ++peer)
+      std::copy_n(exchange.heard(peer).tables.counts, 2, counts[static_cast<size_t>(peer)].begin());
+    if (Status status = compareCounts(plan.call, counts, distance); !status.isOk())
+      return status;
+  }
+  return error(StatusCode::Mismatch, "ranks disagree on counts of blocks");
 }
 
 /// Finds the memory of the peers by what they announced.
@@ -52,6 +133,11 @@ Status resolvePeers(Plan &plan, const Exchange &exchange, const Peers &peers, Pe
     ofTurn.clear();
   for (std::vector<void *> &ofTurn : plan.peers.packets)
     ofTurn.clear();
+  for (auto &ofTurn : plan.peers.places)
+    for (std::vector<const int64_t *> &ofRole : ofTurn)
+      ofRole.clear();
+  if (plan.call.tables)
+    makeTables(plan);
   size_t packetBytes =
       plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
   for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
@@ -84,6 +170,8 @@ Status resolvePeers(Plan &plan, const Exchange &exchange, const Peers &peers, Pe
       auto *packetMemory = static_cast<std::byte *>(plan.peers.buffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
       plan.peers.packets[turn].push_back(packetMemory + turn * packetBytes);
     }
+    if (plan.call.tables)
+      addPlaces(plan, exchange, peer);
     if (plan.semaphores->isConnected())
       continue;
     std::shared_ptr<Segment> own = plan.semaphores->memory();
@@ -144,7 +232,7 @@ Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArgume
       return agreed.status();
     plan = *agreed;
     held.dropReplaced();
-    if (plan->call.publishes)
+    if (plan->call.publishes || plan->buffers.sharesPlaces)
       if (Status status = meetAgain(*plan, 0); !status.isOk())
         return status;
   }
@@ -159,6 +247,8 @@ Status CommunicatorState::runAsGiven(const PluginState &plugin, const CallArgume
 Status CommunicatorState::propose(Plan &plan, int64_t piece, bool &isAgreed) {
   if (plan.call.publishes)
     publish(plan, piece);
+  if (plan.buffers.sharesPlaces)
+    announcePlaces(plan, exchange, ranks->rank());
   size_t publishedBytes = 0; // that other hosts must be sent
   if (ranks->links() && plan.call.publishes)
     publishedBytes =
@@ -181,6 +271,10 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
                                         const Status &refusal) {
   Plan *plan = nullptr;
   Agreed agreed;
+  auto announceCounts = [this](const std::array<int64_t, 2> &counts) {
+    std::ranges::copy(counts, nextRecord(Operation::Confirm).tables.counts);
+    return exchangeRecords();
+  };
   for (bool isAgreed = false; !isAgreed;) {
     // The record carries every failure to the peers, who would otherwise wait for this rank until the timeout.
     Status own = !refusal.isOk() ? refusal : guarded([&] {
@@ -190,6 +284,8 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
     });
     Record &record = nextRecord(Operation::Run);
     record.selectedBy = agreed.memory;
+    record.tables.longestBlock = agreed.longestBlock;
+    record.tables.largestBytes = agreed.largestBytes;
     if (plan)
       fillRecord(record, *plan, *segments);
     if (!own.isOk())
@@ -199,10 +295,15 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
     if (Status status = exchange.firstRefusal(); !status.isOk())
       return status;
     // If some ranks selected a program for windows and others one for ordinary memory, all take the latter.
-    if (haveDifferent(&Record::selectedBy, agreed.memory, exchange, ranks->size()))
+    bool mustRepeat = haveDifferent(&Record::selectedBy, agreed.memory, exchange, ranks->size());
+    mustRepeat |= haveDifferentTables(agreed.longestBlock, agreed.largestBytes, exchange, ranks->size());
+    if (mustRepeat)
       continue;
     if (Status status = compareAll(exchange, ranks->size()); !status.isOk())
       return status;
+    if (plan->call.tables)
+      if (Status status = compareBlocks(*plan, exchange, *ranks, announceCounts); !status.isOk())
+        return status;
     // If one rank must stage, all ranks stage, so that all run the same pieces.
     isAgreed = !haveDifferent(&Record::staging, agreed.staging, exchange, ranks->size());
   }
@@ -223,8 +324,9 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
 Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments &arguments, const Agreed &agreed,
                                   Plan &plan) {
   plan.call = {};
-  Result<Call> planned =
-      planCall(plugin, arguments, *segments, {ranks->rank(), ranks->size(), agreed.memory, ranks->settings().tag});
+  const Planner planner{ranks->rank(),       ranks->size(), agreed.memory,        agreed.longestBlock,
+                        agreed.largestBytes, false,         ranks->settings().tag};
+  Result<Call> planned = planCall(plugin, arguments, *segments, planner);
   if (!planned.isOk())
     return planned.status();
   plan.call = *planned;
@@ -300,7 +402,7 @@ Status CommunicatorState::runLanes(Plan &plan) {
   isRunning.store(1, std::memory_order_seq_cst);
   for (int64_t piece = 0; piece < plan.buffers.pieces.number && !ranks->isAborted(); ++piece) {
     plan.buffers.copyIn(plan.call, piece, plan.inputStores);
-    if (plan.call.info->enters && (piece > 0 || plan.buffers.mustMeetAfterCopy(plan.call)))
+    if (plan.mustMeet(piece))
       if (Status status = meetAgain(plan, piece); !status.isOk())
         break;
     lanes.run(plan, piece);

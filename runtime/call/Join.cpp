@@ -16,18 +16,18 @@ Status compareSettings(const Exchange &exchange, int numRanks) {
   const Record &first = exchange.heard(0);
   for (int peer = 1; peer < numRanks; ++peer) {
     const Record &other = exchange.heard(peer);
-    if (other.lanes != first.lanes)
+    if (other.join.lanes != first.join.lanes)
       return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}",
-                       first.lanes, peer, other.lanes);
-    if (other.ordinaryMemory != first.ordinaryMemory)
+                       first.join.lanes, peer, other.join.lanes);
+    if (other.join.ordinaryMemory != first.join.ordinaryMemory)
       return rankError(StatusCode::Mismatch, peer,
                        "ranks disagree on KOLO_ORDINARY_MEMORY: rank 0 has {}, rank {} has {}",
-                       toString(static_cast<OrdinaryMemory>(first.ordinaryMemory)), peer,
-                       toString(static_cast<OrdinaryMemory>(other.ordinaryMemory)));
-    if (other.timeoutMs != first.timeoutMs)
+                       toString(static_cast<OrdinaryMemory>(first.join.ordinaryMemory)), peer,
+                       toString(static_cast<OrdinaryMemory>(other.join.ordinaryMemory)));
+    if (other.join.timeoutMs != first.join.timeoutMs)
       return rankError(StatusCode::Mismatch, peer,
                        "ranks disagree on the timeout (KOLO_TIMEOUT_MS): rank 0 has {} ms, rank {} has {} ms",
-                       first.timeoutMs, peer, other.timeoutMs);
+                       first.join.timeoutMs, peer, other.join.timeoutMs);
   }
   return {};
 }
@@ -57,9 +57,9 @@ Status CommunicatorState::join() {
   if (Status status = registerChannels(*ranks); !status.isOk())
     return status;
   Record &first = nextRecord(Operation::Join);
-  first.lanes = ranks->settings().lanes;
-  first.ordinaryMemory = static_cast<uint32_t>(wanted);
-  first.timeoutMs = ranks->settings().timeoutMs;
+  first.join.lanes = ranks->settings().lanes;
+  first.join.ordinaryMemory = static_cast<uint32_t>(wanted);
+  first.join.timeoutMs = ranks->settings().timeoutMs;
   if (Status status = exchange.perform(); !status.isOk())
     return status;
   ranks->watchPeers();

@@ -19,6 +19,12 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
   result.count = plan.buffers.pieces.count;
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
     result.blockElements[role] = plan.buffers.isCopied[role] ? plan.buffers.pieces.count : plan.call.key.count;
+  if (plan.call.tables)
+    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+      result.blockCounts[role] = plan.buffers.tables.counts[role].data();
+      result.blockPlaces[role] = plan.buffers.tables.places[role].data();
+      result.peerPlaces[role] = plan.peers.places[0][role].data();
+    }
   result.elementBytes = plan.call.elementBytes;
   result.root = plan.call.root;
   result.lane = lane;
@@ -79,6 +85,11 @@ static void startPiece(Plan &plan, int64_t piece) {
   };
   for (Lane &lane : plan.lanes)
     lane.invocation.count = pieceCount(plan.call, buffers.pieces, piece);
+  if (plan.call.tables)
+    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
+      for (size_t block = 0; block < plan.call.tables->counts[role].size(); ++block)
+        plan.buffers.tables.counts[role][block] =
+            elementsInPiece(plan.call, buffers.pieces, piece, role, static_cast<int64_t>(block));
   for (int32_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
     if (!plan.isWhole(role))
       continue;

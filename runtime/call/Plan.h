@@ -22,6 +22,9 @@ struct PlanPeers {
   std::vector<void *> published[RankBlock::numTurns], packets[2]; // by turn and rank
   std::vector<void *> publishedNow;                               // by rank: where the running piece is published
   size_t numPublishedSlots = 1;                                   // of each turn, on all ranks
+  // Of a call with block tables, by role: where blocks begin in the peers' buffers, by rank. If peers announce that, by
+  // turn.
+  std::vector<const int64_t *> places[RankBlock::numTurns][2];
   // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
   int64_t pieceOffsetBytes = 0;
   std::vector<void *> pieces[2];
@@ -67,6 +70,13 @@ struct Plan {
 
   /// Whether the buffers of this role are the callers' own on all ranks, so that a piece is a range of them.
   bool isWhole(int32_t role) const { return (role == KOLO_INPUT || role == KOLO_OUTPUT) && !buffers.isCopied[role]; }
+  /// Whether ranks meet before the program runs a piece. With block tables, pieces cut chunks at different places, and
+  /// a proof of calls back to back is about chunks that lie alike.
+  bool mustMeet(int64_t piece) const {
+    if (call.info->enters && (piece > 0 || buffers.mustMeetAfterCopy(call)))
+      return true;
+    return call.tables && piece > 0;
+  }
   /// Whether this is the same call to the peers, with whatever buffers, by whatever load of the plugin.
   bool isOf(const PluginState &plugin, const CallArguments &arguments) const {
     return request.isRepeatedBy(arguments) && content == plugin.content;

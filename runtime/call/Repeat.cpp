@@ -27,7 +27,8 @@ namespace kolo::runtime {
 
 bool mayRepeat(const Plan &plan, const Peers &peers) {
   const Call &call = plan.call;
-  return peers.hosts().areSeveral() && !call.info->enters && call.isProved && !call.publishes && !call.hasPackets &&
+  return peers.hosts().areSeveral() && (!call.tables || plan.buffers.pieces.number == 1) && !call.info->enters &&
+         call.isProved && !call.publishes && !call.hasPackets &&
          (peers.links()->areApart() || isStaged(plan.buffers.staging) || !call.isShared());
 }
 
@@ -46,7 +47,8 @@ Status CommunicatorState::takeBuffers(Plan &plan, const PluginState &plugin, con
   bool isOverwritten = buffers.isCopied[KOLO_INPUT] ? call.overlap() == Overlap::Other && buffers.pieces.number > 1
                                                     : call.mustCopyInput();
   if (isOverwritten && !buffers.isInputAside) {
-    plan.inputCopy.assign(call.input, call.input + call.inputBytes);
+    plan.inputCopy.resize(call.inputBytes);
+    copyInput(call, plan.inputCopy.data());
     call.input = plan.inputCopy.data();
   }
   if (!buffers.isCopied[KOLO_INPUT] && !buffers.isInputAside)
@@ -65,7 +67,10 @@ Status CommunicatorState::reload(Plan &plan, const PluginState &plugin, const Ca
   CallArguments named = arguments;
   named.program = plugin.manifest.programs[static_cast<size_t>(plan.call.key.program)].name;
   named.mesh = plan.call.mesh;
-  Result<Call> planned = planCall(plugin, named, *segments, {ranks->rank(), ranks->size()});
+  Planner planner{ranks->rank(), ranks->size()};
+  planner.longestBlock = plan.call.tables ? plan.call.key.count : 0;
+  planner.largestBytes = plan.call.tables ? plan.call.largestBytes : 0;
+  Result<Call> planned = planCall(plugin, named, *segments, planner);
   if (!planned.isOk())
     return planned.status();
   planned->memory = plan.call.memory;

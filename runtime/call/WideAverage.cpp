@@ -102,8 +102,9 @@ void convert(LanePool &lanes, Conversion conversion) {
 
 /// Like the buffers of any caller, the wide ones may be written again as soon as the call has returned here.
 Status CommunicatorState::runWide(const PluginState &plugin, const CallArguments &arguments) {
-  Result<Call> planned = planCall(plugin, arguments, *segments,
-                                  {ranks->rank(), ranks->size(), MemoryKind::Windows, ranks->settings().tag});
+  Planner planner{ranks->rank(), ranks->size()};
+  planner.tag = ranks->settings().tag;
+  Result<Call> planned = planCall(plugin, arguments, *segments, planner);
   bool isEmpty = !planned.isOk() || planned->inputBytes + planned->outputBytes == 0;
   if (isEmpty || !planned->isWidened()) // the peers hear of a call that cannot be planned, too
     return runAsGiven(plugin, arguments);

@@ -24,7 +24,7 @@ Status planRank(DevicePlan &plan, size_t local, const DeviceRanks &ranks, const 
       arguments.collective ? places.memoryFor(*arguments.collective, {&buffers, 1}) : MemoryKind::Windows;
   // The table is empty, so that planCall itself takes all buffers for windows.
   Planner planner{rank.rank, ranks.size, memory};
-  planner.widensAverages = false;
+  planner.isForDevices = true;
   Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), planner);
   if (!call.isOk())
     return call.status();

@@ -58,6 +58,9 @@ void readProofs(ManifestReader &reader, const json &object, const std::string &p
       reader.fail(at + "mesh", "is none of the program's meshes");
     if (reader.boolean(entry, "represented", at) != proof.isRepresented())
       reader.fail(at + "represented", "does not say whether another mesh was proved");
+    proof.takesTables = entry.is_object() && entry.contains("blockTables") && reader.boolean(entry, "blockTables", at);
+    if (proof.takesTables && proof.isRepresented())
+      reader.fail(at + "blockTables", "is true of a mesh that is not proved");
     proof.from.assign(program.meshDims.size(), 0);
     for (const json &sizes : reader.array(entry, "forAllSizes", at)) {
       std::string name = reader.text(sizes, "dim", at + "forAllSizes.");

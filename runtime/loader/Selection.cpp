@@ -138,6 +138,13 @@ void checkOrder(ManifestReader &reader, std::span<const SelectionEntry> selectio
   }
 }
 
+std::vector<int64_t> sizesOf(const Mesh &mesh) {
+  std::vector<int64_t> sizes;
+  for (const MeshDim &dim : mesh.dims())
+    sizes.push_back(dim.size);
+  return sizes;
+}
+
 } // namespace
 
 const char *toString(MemoryKind memory) {
@@ -174,16 +181,26 @@ const SelectionEntry *select(std::span<const SelectionEntry> selection, std::spa
                              const SelectionQuery &query) {
   auto takes = [&](const SelectionEntry &entry) {
     const ProgramInfo &program = programs[static_cast<size_t>(entry.program)];
+    const Proof *proof = query.hasTables ? program.proofOf(sizesOf(meshFor(entry, program, query.mesh))) : nullptr;
+    if (query.hasTables && (!proof || !proof->takesTables))
+      return false;
     return findCodecMistake(program, query.type, query.reduction).empty() &&
            (!program.isLossy() || entry.allowsLoss || query.allowsLoss);
   };
   for (std::string_view tag : {query.tag, std::string_view()})
-    for (const Mesh &wanted : {query.mesh, Mesh()})
-      for (const SelectionEntry &entry : selection)
-        if (entry.collective == query.collective && entry.tag == tag && entry.mesh == wanted &&
-            entry.ranks == query.mesh.numRanks() && entry.memory == query.memory && query.numBytes <= entry.upToBytes &&
-            takes(entry))
+    for (const Mesh &wanted : {query.mesh, Mesh()}) {
+      const SelectionEntry *below = nullptr;
+      for (const SelectionEntry &entry : selection) {
+        if (entry.collective != query.collective || entry.tag != tag || entry.mesh != wanted ||
+            entry.ranks != query.mesh.numRanks() || entry.memory != query.memory || !takes(entry))
+          continue;
+        if (query.numBytes <= entry.upToBytes)
           return &entry;
+        below = &entry;
+      }
+      if (query.hasTables && below) // whether a call with tables is carried depends on no count
+        return below;
+    }
   return nullptr;
 }
 

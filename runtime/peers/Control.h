@@ -33,6 +33,26 @@ struct CallKey {
   int32_t type = 0;
   int32_t reduction = 0;
   int32_t root = 0;
+  bool hasTables = false;
+};
+
+/// Sums of hashes of the blocks that a rank gives and takes, each with its two ranks and its count. Over all ranks,
+/// both sums are equal if every block is taken as long as it is given. By chance they are equal for others once in
+/// 2^64.
+struct CountDigests {
+  uint64_t given = 0, taken = 0;
+
+  bool operator==(const CountDigests &) const = default;
+};
+
+/// What a rank announces of a call with block tables.
+struct TableRecord {
+  // What it knows of the longest block, in elements, and of the largest buffer of any rank.
+  int64_t longestBlock = 0, largestBytes = 0;
+  CountDigests digests;
+  int64_t counts[2] = {}; // to name counts that differ: see countsAtDistance
+
+  bool operator==(const TableRecord &) const = default;
 };
 
 /// How peers reach the buffers of one call. All ranks use the last of the ways that any of them needs.
@@ -45,6 +65,13 @@ enum class Staging : uint8_t {
 
 inline bool isStaged(Staging staging) { return staging >= Staging::Pieces; }
 
+/// What a rank announces of its settings when it joins.
+struct JoinRecord {
+  int32_t lanes = 0;
+  uint32_t ordinaryMemory = 0; // an OrdinaryMemory
+  int32_t timeoutMs = 0;
+};
+
 /// The long form of what a rank announces in one exchange.
 struct Record {
   static constexpr int maxReleased = 8;
@@ -56,9 +83,8 @@ struct Record {
   Staging staging = Staging::None;             // of the buffers below
   MemoryKind selectedBy = MemoryKind::Windows; // the kind of memory by which the program was selected
   StatusCode code = StatusCode::Ok;            // not Ok: this rank refuses, and `message` says why
-  int32_t lanes = 0;                           // when joining: of this rank, and how it treats ordinary memory
-  uint32_t ordinaryMemory = 0;
-  int32_t timeoutMs = 0;
+  JoinRecord join;
+  TableRecord tables;
   CallKey call;
   Location buffers[KOLO_NUM_BUFFER_ROLES];
   Location semaphores;

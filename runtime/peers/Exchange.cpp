@@ -24,9 +24,8 @@ Record &Exchange::next() {
   record.staging = Staging::None;
   record.selectedBy = MemoryKind::Windows;
   record.code = StatusCode::Ok;
-  record.lanes = 0;
-  record.ordinaryMemory = 0;
-  record.timeoutMs = 0;
+  record.join = {};
+  record.tables = {};
   record.call = {};
   for (Location &buffer : record.buffers)
     buffer = {};

@@ -9,7 +9,9 @@ namespace {
 
 constexpr size_t headBytes = 8, entryHeadBytes = 8;
 constexpr size_t callBytes = 8 + 8 * KOLO_MAX_MESH_DIMS + 8 + 4 * 4;
-constexpr size_t recordBytes = 4 + 4 + 12 + callBytes + 8 * KOLO_NUM_BUFFER_ROLES + sizeof(Record::message);
+constexpr size_t tableBytes = 6 * 8;
+constexpr size_t recordBytes =
+    4 + 4 + 12 + tableBytes + callBytes + 8 * KOLO_NUM_BUFFER_ROLES + sizeof(Record::message);
 constexpr size_t abortBytes = 8 + sizeof(AbortRecord::message);
 constexpr int maxRounds = 31;
 
@@ -20,11 +22,18 @@ void writeRecord(Writer &writer, const Record &record) {
   writer.put(static_cast<uint8_t>(record.operation));
   writer.put(static_cast<uint8_t>(record.staging));
   writer.put(static_cast<uint8_t>(record.selectedBy));
-  writer.put(static_cast<uint8_t>((record.hasNews ? 1 : 0) | (record.canAttach ? 2 : 0)));
+  writer.put(
+      static_cast<uint8_t>((record.hasNews ? 1 : 0) | (record.canAttach ? 2 : 0) | (record.call.hasTables ? 4 : 0)));
   writer.put(static_cast<int32_t>(record.code));
-  writer.put(record.lanes);
-  writer.put(record.ordinaryMemory);
-  writer.put(record.timeoutMs);
+  writer.put(record.join.lanes);
+  writer.put(record.join.ordinaryMemory);
+  writer.put(record.join.timeoutMs);
+  for (int64_t number : {record.tables.longestBlock, record.tables.largestBytes})
+    writer.put(number);
+  for (uint64_t digest : {record.tables.digests.given, record.tables.digests.taken})
+    writer.put(digest);
+  for (int64_t count : record.tables.counts)
+    writer.put(count);
   writer.put(record.call.plugin);
   for (int64_t size : record.call.mesh)
     writer.put(size);
@@ -43,19 +52,26 @@ bool readRecord(Reader &reader, Record &record) {
   auto operation = reader.get<uint8_t>(), staging = reader.get<uint8_t>(), selectedBy = reader.get<uint8_t>(),
        flags = reader.get<uint8_t>();
   auto code = reader.get<int32_t>();
-  record.lanes = reader.get<int32_t>();
-  record.ordinaryMemory = reader.get<uint32_t>();
-  record.timeoutMs = reader.get<int32_t>();
-  if (record.ordinaryMemory > static_cast<uint32_t>(OrdinaryMemory::Staged) ||
+  record.join.lanes = reader.get<int32_t>();
+  record.join.ordinaryMemory = reader.get<uint32_t>();
+  record.join.timeoutMs = reader.get<int32_t>();
+  if (record.join.ordinaryMemory > static_cast<uint32_t>(OrdinaryMemory::Staged) ||
       operation > static_cast<uint8_t>(Operation::Confirm) || staging > static_cast<uint8_t>(Staging::Whole) ||
-      selectedBy > static_cast<uint8_t>(MemoryKind::Ordinary) || flags > 3 || !isCode(code))
+      selectedBy > static_cast<uint8_t>(MemoryKind::Ordinary) || flags > 7 || !isCode(code))
     return false;
   record.operation = static_cast<Operation>(operation);
   record.staging = static_cast<Staging>(staging);
   record.selectedBy = static_cast<MemoryKind>(selectedBy);
   record.hasNews = flags & 1;
   record.canAttach = flags & 2;
+  record.call.hasTables = flags & 4;
   record.code = static_cast<StatusCode>(code);
+  for (int64_t *number : {&record.tables.longestBlock, &record.tables.largestBytes})
+    *number = reader.get<int64_t>();
+  for (uint64_t *digest : {&record.tables.digests.given, &record.tables.digests.taken})
+    *digest = reader.get<uint64_t>();
+  for (int64_t &count : record.tables.counts)
+    count = reader.get<int64_t>();
   record.call.plugin = reader.get<uint64_t>();
   for (int64_t &size : record.call.mesh)
     size = reader.get<int64_t>();

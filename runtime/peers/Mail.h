@@ -10,7 +10,7 @@
 
 namespace kolo::runtime {
 
-inline constexpr uint16_t mailVersion = 4;
+inline constexpr uint16_t mailVersion = 5;
 
 /// Round: what ranks announce in one exchange. Abort: the failure that ends the world.
 enum class MailKind : uint16_t { Round = 1, Abort = 2 };

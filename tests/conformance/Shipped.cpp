@@ -27,7 +27,8 @@ std::vector<Sizes> meshesOf(const dsl::Definition &definition) {
   return entry->second;
 }
 
-CompiledAlgorithm::CompiledAlgorithm(const std::string &name, bool optimize, const Schedule &schedule)
+CompiledAlgorithm::CompiledAlgorithm(const std::string &name, bool optimize, const Schedule &schedule,
+                                     const std::vector<std::string> &network)
     : context(mlir::MLIRContext::Threading::DISABLED) {
   context.loadDialect<KoloDialect>();
   const dsl::Definition &definition = definitionOf(name);
@@ -36,7 +37,7 @@ CompiledAlgorithm::CompiledAlgorithm(const std::string &name, bool optimize, con
     meshes.push_back(namedMesh(definition, sizes));
   test::TemporaryFolder folder;
   std::string path = folder.file(name + ".so");
-  tools::compile({{definition}, meshes, path, optimize, schedule});
+  tools::compile({{definition}, meshes, path, optimize, schedule, network});
   auto plugin = runtime::Plugin::load(path);
   EXPECT_TRUE(plugin.isOk()) << plugin.status().message();
   loaded.emplace(std::move(plugin).value());

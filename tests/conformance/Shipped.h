@@ -29,7 +29,9 @@ std::vector<Sizes> meshesOf(const dsl::Definition &definition);
 /// One plugin for all of an algorithm's meshes, made in a temporary folder that is gone at the end of the process.
 class CompiledAlgorithm {
 public:
-  CompiledAlgorithm(const std::string &name, bool optimize, const Schedule &schedule = {});
+  /// `network`: dimensions whose ranks may be on different hosts.
+  CompiledAlgorithm(const std::string &name, bool optimize, const Schedule &schedule = {},
+                    const std::vector<std::string> &network = {});
 
   const runtime::Plugin &plugin() const { return *loaded; }
   const runtime::ProgramInfo &info() const { return loaded->programs().front(); }

@@ -81,11 +81,11 @@ TEST_P(HostLinksOf, AllRanksComeToOneResultOfEachExchange) {
       if (isAgreed)
         continue;
       Record &record = exchange.next();
-      record.lanes = peers.rank() + 100;
+      record.join.lanes = peers.rank() + 100;
       status = exchange.perform();
       ASSERT_TRUE(status.isOk()) << status.message();
       for (int rank = 0; rank < peers.size(); ++rank)
-        ASSERT_EQ(exchange.heard(rank).lanes, rank + 100)
+        ASSERT_EQ(exchange.heard(rank).join.lanes, rank + 100)
             << "rank " << rank << " as rank " << peers.rank() << " heard it";
     }
   });

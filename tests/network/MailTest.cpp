@@ -1,5 +1,6 @@
 // What ranks of different hosts say to each other: the bytes, and the parser that takes nothing else.
 #include "peers/Mail.h"
+#include "call/CallIdentity.h"
 
 #include <gtest/gtest.h>
 
@@ -25,13 +26,15 @@ Mail records() {
   record.hasNews = true;
   record.staging = Staging::Pieces;
   record.selectedBy = MemoryKind::Ordinary;
-  record.lanes = 3;
-  record.ordinaryMemory = 2;
-  record.timeoutMs = 1234;
+  record.join.lanes = 3;
+  record.join.ordinaryMemory = 2;
+  record.join.timeoutMs = 1234;
   record.call.plugin = 0x0123456789abcdef;
   record.call.mesh[1] = 4;
   record.call.count = 1 << 20;
   record.call.root = 3;
+  record.call.hasTables = true;
+  record.tables = {1 << 30, 77, {0xfedcba9876543210, 5}, {-1, 12}};
   record.buffers[KOLO_OUTPUT].sizeBytes = 4096;
   setFailure(record, Status(StatusCode::OutOfMemory, "no memory"));
   mail.entries.assign(2, entry);
@@ -95,10 +98,12 @@ TEST(Mail, ARecordKeepsWhatPeersCompare) {
   EXPECT_FALSE(back.canAttach);
   EXPECT_EQ(back.staging, expected.staging);
   EXPECT_EQ(back.selectedBy, expected.selectedBy);
-  EXPECT_EQ(back.lanes, 3);
-  EXPECT_EQ(back.ordinaryMemory, 2u);
-  EXPECT_EQ(back.timeoutMs, 1234);
-  EXPECT_EQ(std::memcmp(&back.call, &expected.call, sizeof(back.call)), 0);
+  EXPECT_EQ(back.call.hasTables, expected.call.hasTables);
+  EXPECT_EQ(back.tables, expected.tables);
+  EXPECT_EQ(back.join.lanes, 3);
+  EXPECT_EQ(back.join.ordinaryMemory, 2u);
+  EXPECT_EQ(back.join.timeoutMs, 1234);
+  EXPECT_TRUE(compareCalls(back.call, expected.call, {0, 1}).isOk());
   EXPECT_EQ(back.code, StatusCode::OutOfMemory);
   EXPECT_STREQ(back.message, "no memory");
   EXPECT_EQ(back.buffers[KOLO_OUTPUT].sizeBytes, 4096u);

@@ -72,6 +72,13 @@ TEST_F(Refusal, TypesAndReductionsThatTheImageHasNoCodeFor) {
   EXPECT_EQ(refused(StatusCode::BadPlugin, {"devices do not average f16, whose sums may overflow"}), "");
 }
 
+TEST_F(Refusal, CallsWithBlockTables) {
+  const kolo::runtime::BlockTables tables;
+  arguments.program = "ringAllGather";
+  arguments.blocks = &tables;
+  EXPECT_EQ(refused(StatusCode::InvalidArgument, {"devices take no block tables"}), "");
+}
+
 TEST_F(Refusal, AProgramThatIsNotWhatTheCallAsksForThoughItRanBefore) {
   EXPECT_EQ(local.run(1), "");
   arguments.collective = kolo::runtime::CollectiveKind::AllGather;

@@ -84,6 +84,7 @@ private:
     return counters[row * numRanks + static_cast<size_t>(sender)];
   }
   void runLane(Lane &lane);
+  void makeTables();
   void enter(Lane &lane);
 
   const KoloPlugin *table;
@@ -99,6 +100,8 @@ private:
   std::vector<void *> packetBases;      // likewise
   std::vector<Counter> entered;         // by rank and lane
   std::vector<void *> peers[KOLO_NUM_BUFFER_ROLES];
+  std::vector<std::vector<int64_t>> counts[2], places[2]; // block tables by rank
+  std::vector<const int64_t *> peerPlaces[2];
 };
 
 void BareHost::signal(KoloInvocation *invocation, int64_t peer, int32_t semaphore) {
@@ -161,6 +164,7 @@ void BareHost::prepare(const Job &newJob) {
     packetBases.push_back(packets.back().get());
   }
   entered = std::vector<Counter>(numRanks * numLanes);
+  makeTables();
   lanes.clear();
   for (size_t rank = 0; rank < numRanks; ++rank) {
     scratch.push_back(allocate(program->scratchBytes(&shape)));
@@ -177,6 +181,22 @@ void BareHost::prepare(const Job &newJob) {
                      allocate(tileBytes),
                      0,
                      {}});
+  }
+}
+
+void BareHost::makeTables() {
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+    counts[role].clear();
+    places[role].clear();
+    peerPlaces[role].clear();
+    for (int rank = 0; rank < job->shape.numRanks(); ++rank) {
+      counts[role].push_back(job->shape.counts(role, rank));
+      places[role].push_back(job->shape.places(role, rank));
+      counts[role].back().resize(static_cast<size_t>(job->shape.groupSize())); // a table, also where there is no block
+      places[role].back().resize(static_cast<size_t>(job->shape.groupSize()));
+    }
+    for (const std::vector<int64_t> &table : places[role])
+      peerPlaces[role].push_back(table.data());
   }
 }
 
@@ -221,6 +241,12 @@ void BareHost::runLane(Lane &lane) {
   invocation.type = static_cast<int64_t>(job->type);
   invocation.call = static_cast<int64_t>(lane.numCalls);
   invocation.blockElements[KOLO_INPUT] = invocation.blockElements[KOLO_OUTPUT] = invocation.count;
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
+    if (job->shape.hasTables) {
+      invocation.blockCounts[role] = counts[role][static_cast<size_t>(lane.rank)].data();
+      invocation.blockPlaces[role] = places[role][static_cast<size_t>(lane.rank)].data();
+      invocation.peerPlaces[role] = peerPlaces[role].data();
+    }
   size_t turn = lane.numCalls++ % 2 * job->buffers.size();
   for (auto [role, bases] :
        {std::pair(KOLO_PUBLISHED, &publishedBases[turn]), std::pair(KOLO_PACKETS, &packetBases[turn])}) {

@@ -52,22 +52,67 @@ std::vector<int> CallShape::members(int rank) const {
   return result;
 }
 
-int64_t CallShape::inputElements(int rank) const {
-  bool isWhole = kind == ReduceScatter || kind == AllToAll || kind == Scatter;
-  bool isUsed = (kind != Broadcast && kind != Scatter) || isRoot(rank);
-  return !isUsed ? 0 : isWhole ? groupSize() * count : count;
+int64_t CallShape::blockCount(int64_t giver, int64_t taker) const {
+  if (!hasTables)
+    return count;
+  const bool isTakers = hasBlocks(KOLO_INPUT), isGivers = hasBlocks(KOLO_OUTPUT);
+  const int64_t share = (isTakers ? 5 * taker : 0) + (isGivers ? 3 * giver : 0);
+  return count * (share % 4) / 3;
 }
 
-int64_t CallShape::outputElements(int rank) const {
-  bool isWhole = kind == AllGather || kind == AllToAll || kind == Gather;
-  bool isUsed = (kind != Reduce && kind != Gather) || isRoot(rank);
-  return !isUsed ? 0 : isWhole ? groupSize() * count : count;
+/// Whether the buffer has a block for each member of the group.
+bool CallShape::hasBlocks(size_t role) const {
+  return role == KOLO_INPUT ? kind == ReduceScatter || kind == AllToAll || kind == Scatter
+                            : kind == AllGather || kind == AllToAll || kind == Gather;
 }
+
+std::vector<int64_t> CallShape::counts(size_t role, int rank) const {
+  const bool isInput = role == KOLO_INPUT, isAtRoot = kind == (isInput ? Scatter : Gather);
+  const int64_t own = groupRank(rank);
+  std::vector<int64_t> result;
+  if ((isAtRoot || (kind == (isInput ? Broadcast : Reduce))) && !isRoot(rank))
+    return result;
+  if (!hasBlocks(role))
+    return {blockCount(own, own)};
+  for (int64_t other = 0; other < groupSize(); ++other)
+    result.push_back(isInput ? blockCount(own, other) : blockCount(other, own));
+  return result;
+}
+
+std::vector<int64_t> CallShape::places(size_t role, int rank) const {
+  std::vector<int64_t> result = counts(role, rank);
+  std::exclusive_scan(result.begin(), result.end(), result.begin(), int64_t(0));
+  return result;
+}
+
+int64_t CallShape::elements(size_t role, int rank) const {
+  const std::vector<int64_t> all = counts(role, rank);
+  return std::accumulate(all.begin(), all.end(), int64_t(0));
+}
+
+int64_t CallShape::inputElements(int rank) const { return elements(KOLO_INPUT, rank); }
+
+int64_t CallShape::outputElements(int rank) const { return elements(KOLO_OUTPUT, rank); }
 
 int64_t CallShape::inPlaceOffset(int rank) const {
+  const auto own = static_cast<size_t>(groupRank(rank));
+  auto placeOf = [&](size_t role) { // also where the rank has no such buffer
+    int64_t place = 0;
+    for (size_t other = 0; other < own; ++other)
+      place += role == KOLO_INPUT ? blockCount(groupRank(rank), static_cast<int64_t>(other))
+                                  : blockCount(static_cast<int64_t>(other), groupRank(rank));
+    return place;
+  };
   if (kind == AllGather || kind == Gather)
-    return groupRank(rank) * count;
-  return kind == ReduceScatter || kind == Scatter ? -groupRank(rank) * count : 0;
+    return placeOf(KOLO_OUTPUT);
+  return kind == ReduceScatter || kind == Scatter ? -placeOf(KOLO_INPUT) : 0;
+}
+
+int64_t CallShape::placeInInput(int64_t giver, int64_t taker) const {
+  int64_t place = 0;
+  for (int64_t other = 0; hasBlocks(KOLO_INPUT) && other < taker; ++other)
+    place += blockCount(giver, other);
+  return place;
 }
 
 int32_t CallShape::input(int rank, int64_t index, int number) {
@@ -76,35 +121,23 @@ int32_t CallShape::input(int rank, int64_t index, int number) {
 
 std::vector<int32_t> CallShape::output(int rank, int number) const {
   const std::vector<int> ranks = members(rank);
-  const int64_t own = groupRank(rank) * count;
-  auto from = [&](int64_t member, int64_t at) { return input(ranks[static_cast<size_t>(member)], at, number); };
-  auto sum = [&](int64_t at) {
-    return std::accumulate(ranks.begin(), ranks.end(), 0,
-                           [&](int32_t total, int member) { return total + input(member, at, number); });
+  const int64_t own = groupRank(rank);
+  const bool isSum = kind == AllReduce || kind == Reduce || kind == ReduceScatter;
+  auto from = [&](int64_t giver, int64_t within) {
+    return input(ranks[static_cast<size_t>(giver)], placeInInput(giver, own) + within, number);
   };
-  auto element = [&](int64_t index) -> int32_t {
-    int64_t block = index / count, within = index % count;
-    switch (kind) {
-    case AllGather:
-    case Gather:
-      return from(block, within);
-    case AllToAll:
-      return from(block, own + within);
-    case Broadcast:
-      return from(root, index);
-    case Scatter:
-      return from(root, own + index);
-    case AllReduce:
-    case Reduce:
-      return sum(index);
-    case ReduceScatter:
-      return sum(own + index);
+  std::vector<int32_t> result;
+  const std::vector<int64_t> blocks = counts(KOLO_OUTPUT, rank);
+  for (size_t block = 0; block < blocks.size(); ++block)
+    for (int64_t within = 0; within < blocks[block]; ++within) {
+      int32_t value = 0;
+      if (isSum)
+        for (int64_t giver = 0; giver < groupSize(); ++giver)
+          value += from(giver, within);
+      else
+        value = from(hasBlocks(KOLO_OUTPUT) ? static_cast<int64_t>(block) : root, within);
+      result.push_back(value);
     }
-    return 0;
-  };
-  std::vector<int32_t> result(static_cast<size_t>(outputElements(rank)));
-  for (size_t index = 0; index < result.size(); ++index)
-    result[index] = element(static_cast<int64_t>(index));
   return result;
 }
 

@@ -15,10 +15,16 @@ struct CallShape {
   std::vector<int64_t> mesh; // sizes, slowest dimension first
   std::vector<int> groupDims;
   int64_t count = 0;
-  int64_t root = 0; // inside the group
+  int64_t root = 0;       // inside the group
+  bool hasTables = false; // blocks have counts of their own, none above `count`, and follow each other
 
   int numRanks() const;
   int groupSize() const;
+  /// Elements of the block that one member of a group gives to another one.
+  int64_t blockCount(int64_t giver, int64_t taker) const;
+  /// The block tables of the rank's input or output.
+  std::vector<int64_t> counts(size_t role, int rank) const;
+  std::vector<int64_t> places(size_t role, int rank) const;
   bool isRooted() const;
   std::vector<int64_t> coordinates(int rank) const;
   /// The rank's number inside its group.
@@ -38,6 +44,9 @@ struct CallShape {
   std::vector<int32_t> output(int rank, int number) const;
 
 private:
+  bool hasBlocks(size_t role) const;
+  int64_t elements(size_t role, int rank) const;
+  int64_t placeInInput(int64_t giver, int64_t taker) const;
   /// The ranks of `rank`'s group, by their number inside of it.
   std::vector<int> members(int rank) const;
 };

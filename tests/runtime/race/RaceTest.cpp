@@ -133,18 +133,24 @@ template <class T> std::string Run::job(const CallShape &shape, DataType type, b
     all += text;
   return all.empty() ? all
                      : "count " + std::to_string(shape.count) + ", root " + std::to_string(shape.root) +
-                           (isInPlace ? ", in place: " : ": ") + all;
+                           (shape.hasTables ? ", with tables" : "") + (isInPlace ? ", in place: " : ": ") + all;
 }
 
-/// All counts and roots, and in place where the program itself runs in place, up to the first that goes wrong. Types
+/// All counts and roots, with and without block tables, and in place where the program itself runs in place, up to the
+/// first that goes wrong. Types
 /// take turns, which changes nothing but the kernel: with two numbers of lanes, every count has both.
 std::string Run::jobs(CallShape shape) {
   int numRoots = shape.isRooted() ? shape.groupSize() : 1, turn = lanes;
-  for (int64_t count : {1, 7, 333, 1500})
+  const bool takesTables = info.proofOf(shape.mesh)->takesTables;
+  for (auto [count, hasTables] :
+       {std::pair(1, false), {7, false}, {333, false}, {1500, false}, {7, true}, {1500, true}})
     for (int root = 0; root < numRoots; ++root)
       for (bool isInPlace : {false, true}) {
-        if (isInPlace && info.inPlace != InPlace::Direct)
+        // An all-to-all in place has the same tables for input and output: the oracle's differ.
+        const bool hasOnePlace = isInPlace && hasTables && info.collective == CollectiveKind::AllToAll;
+        if ((isInPlace && info.inPlace != InPlace::Direct) || (hasTables && !takesTables) || hasOnePlace)
           continue;
+        shape.hasTables = hasTables;
         shape.count = count;
         shape.root = root;
         const bool isFloat = info.granule || ++turn % 2; // codecs store no integers

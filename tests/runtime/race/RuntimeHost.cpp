@@ -19,6 +19,12 @@ public:
     arguments.root = static_cast<int>(job->shape.root);
     arguments.input = job->buffers[at].input;
     arguments.output = job->buffers[at].output;
+    const CallShape &shape = job->shape;
+    const std::vector<int64_t> numbers[] = {shape.counts(KOLO_INPUT, rank), shape.places(KOLO_INPUT, rank),
+                                            shape.counts(KOLO_OUTPUT, rank), shape.places(KOLO_OUTPUT, rank)};
+    const runtime::BlockTables tables = {{numbers[0], numbers[1]}, {numbers[2], numbers[3]}};
+    if (shape.hasTables)
+      arguments.blocks = &tables;
     return (*created)[at].run(plugin, arguments).message();
   }
 

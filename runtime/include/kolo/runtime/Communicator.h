@@ -75,6 +75,11 @@ struct CallArguments {
   int lanes = 0;
   // With a kernel, it stands for `type` and `reduction`, which are then ignored. For programs that reduce.
   CustomReduction custom = {};
+  // With tables, blocks have counts of their own, as in MPI's Allgatherv and Alltoallv, and `count` is ignored. For
+  // all-gather, reduce-scatter, all-to-all, gather and scatter, on hosts, by programs that take tables on the mesh: see
+  // Proof::takesTables. All ranks have tables, or none has. A buffer of one block has tables of one entry. What
+  // one rank gives, the other takes. Blocks may be empty. Those of an output do not overlap.
+  const BlockTables *blocks = nullptr;
 };
 
 /// The caller's own all-gather: copies sizeBytes bytes of every rank to `all`, by rank, this rank's own included.
@@ -176,13 +181,14 @@ public:
   /// An error of one rank is returned by all ranks at once, and the message names that rank:
   ///   InvalidArgument  an argument is wrong, or the plugin's selection has no entry for the call
   ///   UnsupportedMesh  the program was not compiled for the mesh, or not proved on it
-  ///   Mismatch         ranks disagree; the message says on what
+  ///   Mismatch         ranks disagree; the message says on what. On counts of blocks: of which two ranks
   ///   BadPlugin        the plugin has no code for this type and reduction
   ///   OutOfMemory, SystemError, Timeout, PeerLost, Aborted
   Status run(const Plugin &plugin, const CallArguments &arguments);
 
   /// Whether `run` has a program for this call: Ok, or why not. Local, and never blocks. The answer depends only on
   /// what all ranks share, so all ranks get the same one: it ignores the pointers, and holds for buffers in any memory.
+  /// Of block tables, it asks whether there are any, and the answer holds for all counts.
   /// Allocates memory; a caller that asks for every call keeps the answers. InvalidArgument, UnsupportedMesh,
   /// BadPlugin, as for `run`.
   Status carries(const Plugin &plugin, const CallArguments &arguments) const;

@@ -36,6 +36,7 @@ struct Proof {
   /// By dimension: the size from which on all meshes are proved that have the other sizes of `mesh`; 0: not decided.
   /// Communicator::run takes the meshes that the program was compiled for, all the same.
   std::vector<int64_t> from;
+  bool takesTables = false; // calls may have block tables: the proof holds for a count of each block
   bool isRepresented() const { return on != mesh; }
 };
 
@@ -120,6 +121,7 @@ struct SelectionQuery {
   Reduction reduction = Reduction::Sum;
   std::string_view tag = {}; // CommunicatorOptions::tag
   bool allowsLoss = false;   // CallArguments::allowsLoss
+  bool hasTables = false;    // CallArguments::blocks
 };
 
 /// What a plugin selects for a call.
@@ -165,7 +167,9 @@ public:
   const std::vector<SelectionEntry> &selection() const;
   /// The program that the selection gives for a call. An entry for its tag goes before one without, and then one for
   /// its mesh before one for its number of ranks. An entry is left out whose program is not for the type or the
-  /// reduction, or is lossy where neither the entry nor the call allows it. Nothing when no entry fits.
+  /// reduction, or is lossy where neither the entry nor the call allows it. A call with block tables leaves out
+  /// programs that take none. A call with tables for which no entry is left at its size takes that of the largest size
+  /// below. Nothing when no entry fits.
   std::optional<SelectedProgram> select(const SelectionQuery &query) const;
   /// What a receiver makes of elements that a program of this plugin encodes, bit by bit: for callers that add what was
   /// lost to what they send next. `codec` is one that some program's buffer has, as the manifest writes it or as `kolo

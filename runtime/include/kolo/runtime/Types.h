@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -65,6 +66,16 @@ struct CustomReduction {
     return std::tuple(number, elementBytes, reinterpret_cast<uintptr_t>(kernel)) <=>
            std::tuple(other.number, other.elementBytes, reinterpret_cast<uintptr_t>(other.kernel));
   }
+};
+
+/// The blocks of one buffer of a call that has a count for each, in elements. The caller owns both tables, and keeps
+/// them until the call returns.
+struct BlockTable {
+  std::span<const int64_t> counts; // one for each block of the buffer on this rank; empty where it has no such buffer
+  std::span<const int64_t> places; // from the buffer's beginning to each block; empty: blocks follow each other
+};
+struct BlockTables {
+  BlockTable input, output;
 };
 
 struct MeshDim {
