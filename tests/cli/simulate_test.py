@@ -47,6 +47,21 @@ class Simulate(ToolTest):
         self.assertRegex(said, r"(?m)^ *67108864 .* %  \w")
         self.assertRegex(said, r"(?m)^ .*  algorithms/Blocks\.cpp:\d+")
 
+    def test_blocks_may_have_counts_of_their_own(self):
+        direct = ["simulate", "directAllToAll", "--machine", "frontier", "--mesh", "rank=8", "--bytes", "8M"]
+        def size(*arguments):
+            return self.simulated(*direct, *arguments)["schedules"][0]["sizes"][0]
+        even, toOne = size("--counts", "zipf:0:0"), size("--counts", "onehot:3")
+        self.assertEqual((even["seconds"], even["traffic"]), (size()["seconds"], size()["traffic"]))
+        self.assertEqual([row[3] for row in toOne["traffic"]], [0 if rank == 3 else 8 << 20 for rank in range(8)])
+        self.assertEqual(sum(map(sum, toOne["traffic"])), 7 * (8 << 20))
+        self.assertIsNone(toOne.get("boundSeconds"))
+        self.write("counts", "1 2 3")
+        self.refuses(2, *direct, "--counts", "counts", says="--counts: 3 counts are not the 64 of 8 ranks")
+        self.refuses(2, *direct, "--counts", "zipf:x:1", says="'zipf:x:1' is not zipf:EXPONENT:SEED")
+        self.refuses(2, "simulate", "bruckAllToAll", *direct[2:], "--counts", "random:1",
+                     says="--counts: the program takes no block tables")
+
     def test_compares_several_and_writes_a_file(self):
         said = self.succeeds("simulate", "ringAllGather", "bruckAllGather", "--machine", "ring8", "--mesh", "rank=8",
                              "--bytes", "1M", "--json", "out.json")

@@ -2,6 +2,7 @@
 #include "compiler/cost/Encoding.h"
 #include "compiler/cost/simulation/Skeleton.h"
 #include "compiler/model/ChunkSizes.h"
+#include "ir/BlockTables.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/MathExtras.h"
@@ -19,6 +20,9 @@ struct Simulation::Parts {
 
   std::optional<CostMistake> trace();
   CallSize callFor(int64_t bytes) const;
+  std::optional<CostMistake> makeCounts(int64_t bytes);
+  int64_t tabledElements(int64_t rank, const Trace &trace, const Event &event, const CallSize &call) const;
+  void useCounts(std::vector<RankProgram> &programs, const CallSize &call) const;
   bool isUniform(const CallSize &call) const;
   int64_t workingSet(const CallSize &call) const;
   const Box &measured(const Event &event) const;
@@ -49,6 +53,7 @@ struct Simulation::Parts {
   std::vector<size_t> distinct;  // orbits, none of which takes the same steps as another one
   std::vector<uint32_t> alikeTo; // by orbit: number of the one of those whose steps it takes
   int64_t numSteps = 0;          // of all ranks in one call
+  std::optional<BlockCounts> counts;
 };
 
 static Protocol protocolOf(const Code &code) {
@@ -102,6 +107,8 @@ CallSize Simulation::Parts::callFor(int64_t bytes) const {
       const Grid &grid = tracer.grids()[*buffer];
       numBlocks = std::max(numBlocks, grid.numChunks / grid.chunksPerBlock);
     }
+  if (counts)
+    return {counts->longest(), 1, false};
   bool isCoded = bool(findCoded(code.program));
   int64_t elementBytes = isCoded ? options.elementBytes : 1;
   return {int64_t(llvm::divideCeil(uint64_t(bytes), uint64_t(numBlocks * elementBytes))), elementBytes, isCoded};
@@ -109,7 +116,7 @@ CallSize Simulation::Parts::callFor(int64_t bytes) const {
 
 /// Whether all chunks of every buffer have the same size, so that ranks whose steps are alike move the same.
 bool Simulation::Parts::isUniform(const CallSize &call) const {
-  return llvm::all_of(tracer.grids(), [&](const Grid &grid) {
+  return !counts && llvm::all_of(tracer.grids(), [&](const Grid &grid) {
     return grid.isSlots || grid.chunksPerBlock == 1 || (call.count % (call.unit() * grid.chunksPerBlock) == 0);
   });
 }
@@ -193,6 +200,56 @@ std::vector<RankProgram> Simulation::Parts::sharedPrograms(const CallSize &call)
   return programs;
 }
 
+std::optional<CostMistake> Simulation::Parts::makeCounts(int64_t bytes) {
+  if (!options.counts)
+    return std::nullopt;
+  const CollectiveAttr collective = code.program.getCollective();
+  int64_t size = 1;
+  for (int64_t dim : collective.getGroupDims())
+    size *= tracer.mesh()[size_t(dim)];
+  auto made = BlockCounts::create(*options.counts, collective.getKind(), size, bytes);
+  if (auto *mistake = std::get_if<std::string>(&made))
+    return CostMistake{"--counts: " + *mistake};
+  counts.emplace(std::get<BlockCounts>(std::move(made)));
+  return std::nullopt;
+}
+
+/// What a rank moves in an event of its representative, by the block that says how long a chunk is.
+int64_t Simulation::Parts::tabledElements(int64_t rank, const Trace &trace, const Event &event,
+                                          const CallSize &call) const {
+  const RankGroup &group = traced->group;
+  auto move = llvm::cast<MoveInterface>(code.ops[event.op].op);
+  const Measure measure = *measureOf(code.program.getCollective().getKind(), move);
+  const bool isSource = measure.side == MoveSide::Source;
+  const Box &box = isSource ? event.source : event.destination;
+  const int64_t peer = group.move(rank, event.peer);
+  const bool isAtPeer = bool(isSource ? move.getSourceRank() : move.getDestinationRank());
+  const int64_t member = tracer.numberInGroup(isAtPeer ? peer : rank);
+  const Grid &grid = tracer.grids()[box.buffer];
+  std::vector<int32_t> chunks;
+  expandBox(trace, box, grid, chunks);
+  int64_t elements = 0;
+  for (int32_t chunk : chunks) {
+    const int64_t own = group.moveChunk(rank, box.buffer, chunk);
+    CallSize ofBlock = call;
+    ofBlock.count = counts->of(measure.table, member, own / grid.chunksPerBlock);
+    const ElementRange whole = chunkRange(grid, own % grid.chunksPerBlock, ofBlock);
+    elements += partRange(whole, grid.chunksPerBlock, event.part, std::max(grid.numParts, 1), call).size;
+  }
+  return elements;
+}
+
+/// Of a call with block tables.
+void Simulation::Parts::useCounts(std::vector<RankProgram> &programs, const CallSize &call) const {
+  for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
+    const size_t orbit = traced->group.orbitOf(rank);
+    const Trace &trace = traced->traces[orbit];
+    for (auto [i, number] : llvm::enumerate(skeletons[orbit].eventOf))
+      if (number != UINT32_MAX && code.ops[trace.events[number].op].isMove())
+        programs[size_t(rank)].code[i].bytes = tabledElements(rank, trace, trace.events[number], call);
+  }
+}
+
 /// Of every rank.
 std::vector<RankProgram> Simulation::Parts::ownPrograms(const CallSize &call) const {
   const RankGroup &group = traced->group;
@@ -230,6 +287,8 @@ Workload Simulation::Parts::workloadFor(const CallSize &call) const {
   const RankGroup &group = traced->group;
   bool isShared = isUniform(call);
   workload.programs = isShared ? sharedPrograms(call) : ownPrograms(call);
+  if (counts)
+    useCounts(workload.programs, call);
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
     workload.programOf.push_back(isShared ? alikeTo[group.orbitOf(rank)] : uint32_t(rank));
   workload.peerOf = [this, &group](uint32_t rank, uint32_t channel) {
@@ -345,6 +404,8 @@ std::variant<Simulation, CostMistake> Simulation::create(ProgramOp program, cons
   auto code = Code::create(program);
   if (auto *mistake = std::get_if<CodeMistake>(&code))
     return CostMistake{mistake->message};
+  if (std::optional<TableObstacle> obstacle = options.counts ? findTableObstacle(program) : std::nullopt)
+    return CostMistake{"--counts: the program takes no block tables: " + obstacle->text};
   auto parts = std::make_unique<Parts>(std::get<Code>(std::move(code)), machine, placement, options);
   if (std::optional<CostMistake> refused = machine.refuse(protocolOf(parts->code)))
     return *refused;
@@ -356,6 +417,8 @@ std::variant<Simulation, CostMistake> Simulation::create(ProgramOp program, cons
 std::span<const SimulatedLine> Simulation::statements() const { return parts->statements.lines; }
 
 std::variant<SimulationOutcome, CostMistake> Simulation::predict(int64_t bytes, Timeline *timeline) const {
+  if (std::optional<CostMistake> mistake = parts->makeCounts(bytes))
+    return *mistake;
   CallSize call = parts->callFor(bytes);
   if (std::optional<CostMistake> mistake = parts->checkSteps(parts->isUniform(call)))
     return *mistake;

@@ -9,9 +9,11 @@
 
 #include "compiler/cost/LevelTraffic.h"
 #include "compiler/cost/simulation/Network.h"
+#include "compiler/model/BlockCounts.h"
 #include "ir/Kolo.h"
 
 #include <memory>
+#include <optional>
 
 namespace kolo::cost {
 
@@ -20,6 +22,7 @@ struct SimulationOptions {
   int64_t lanes = 0;                          // of every rank; 0: as many as it takes
   int64_t numCalls = 1;                       // that follow each other at once; predictions are the mean of one
   int64_t elementBytes = defaultElementBytes; // of the call; matters to programs with codecs only
+  std::optional<BlockLaw> counts = {};        // of a call with block tables, which the program takes
   bool countsLevels = false;                  // goes through the steps of all ranks for `levels`
 };
 
@@ -52,8 +55,9 @@ public:
   Simulation &operator=(Simulation &&) noexcept;
   ~Simulation();
 
-  /// `bytes`: as LowerBound counts; rounded up so that all blocks have as many. Fails where the program needs too much
-  /// memory, or does not end. `timeline`, if any, gets what every rank does when.
+  /// `bytes`: as LowerBound counts; rounded up so that all blocks have as many. With `counts`, those of the vector that
+  /// is cut into blocks: see BlockCounts. Fails where the program needs too much memory, or does not end. `timeline`,
+  /// if any, gets what every rank does when.
   std::variant<SimulationOutcome, CostMistake> predict(int64_t bytes, Timeline *timeline = nullptr) const;
 
   /// By a statement's number in a timeline.

@@ -1,0 +1,50 @@
+// How long the blocks of a call are that has block tables: by a law, or as a file says. Used by simulation.
+#pragma once
+
+#include "ir/Kolo.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace kolo {
+
+/// How a vector is shared out among blocks.
+struct BlockLaw {
+  enum class Kind : uint8_t { Zipf, Random, OneHot, Numbers } kind = Kind::Zipf;
+  double exponent = 1;         // of Zipf's law
+  uint64_t seed = 0;           // of Random; and which blocks are long: the same for all ranks
+  std::vector<double> numbers; // of the blocks; of an all-to-all by giver, then by taker
+};
+
+/// Reads "zipf:EXPONENT:SEED", "random:SEED" or "onehot:BLOCK"; else the name of a file that holds numbers, which
+/// are not negative, between white space. Fails with the reason.
+std::variant<BlockLaw, std::string> parseBlockLaw(llvm::StringRef text);
+
+/// The counts of all blocks of one call among `size` ranks.
+class BlockCounts {
+public:
+  /// Of a collective that has blocks. `count`: of the vector that is cut: of an all-gather and a gather the output, of
+  /// the others the input of a rank. Numbers of a file are scaled so that the longest vector has so many. Fails with
+  /// the reason.
+  static std::variant<BlockCounts, std::string> create(const BlockLaw &law, CollectiveKind kind, int64_t size,
+                                                       int64_t count);
+  /// Elements of a block of the input or output of the rank with this number in its group.
+  int64_t of(BufferRole table, int64_t member, int64_t block) const;
+  int64_t longest() const;
+
+private:
+  BlockCounts(const BlockLaw &law, CollectiveKind kind, int64_t size) : law(law), kind(kind), size(size) {}
+  int64_t given(int64_t giver, int64_t taker) const;
+  double weight(int64_t giver, int64_t taker) const;
+  bool isPair() const {
+    return hasBlockPerMember(kind, BufferRole::Input) && hasBlockPerMember(kind, BufferRole::Output);
+  }
+
+  BlockLaw law;
+  CollectiveKind kind;
+  int64_t size;
+  std::vector<double> scales; // elements of weight 1: by giver, of collectives that are no all-to-all one for all
+};
+
+} // namespace kolo
