@@ -30,10 +30,15 @@ enum class Collective : uint8_t {
   Broadcast = KOLO_BROADCAST,
 };
 
+/// Of a call whose blocks have counts of their own: all equal; random; by Zipf's law with the exponent 1.2; or one
+/// block that has all. By Zipf's law, the same blocks are large for all ranks. None: the call without tables.
+enum class Distribution : uint8_t { None, Equal, Random, Zipf, OneHot };
+
 /// What rank 0 was told to do, for all ranks to read.
 struct Command {
   bool isLast = false;
   Collective collective = Collective::AllReduce;
+  Distribution distribution = Distribution::None;
   int64_t sizeBytes = 0;    // of the whole vector
   double budgetSeconds = 0; // that the timed iterations should take
   char plugin[1024] = {};   // of programs that take one

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 namespace kolo::bench {
@@ -40,7 +42,12 @@ struct Expected {
   int64_t first; // place in its rank's input
 };
 
-/// What the block-th `count` elements of the output must be.
+/// Where the input of the rank that gives the block begins with what this one takes.
+int64_t placeInInput(const Cell &cell, int64_t block, int rank) {
+  return cell.blocks ? cell.blocks->placeInInput(static_cast<int>(block), rank) : rank * cell.count;
+}
+
+/// What a block of the output must be.
 Expected expectedBlock(const Cell &cell, int64_t block, int rank, int numRanks) {
   switch (cell.collective) {
   case Collective::AllReduce:
@@ -48,9 +55,9 @@ Expected expectedBlock(const Cell &cell, int64_t block, int rank, int numRanks) 
   case Collective::AllGather:
     return {patternOf(static_cast<int>(block)), 0};
   case Collective::ReduceScatter:
-    return {sumOfPatterns(numRanks), rank * cell.count};
+    return {sumOfPatterns(numRanks), placeInInput(cell, 0, rank)};
   case Collective::AllToAll:
-    return {patternOf(static_cast<int>(block)), rank * cell.count};
+    return {patternOf(static_cast<int>(block)), placeInInput(cell, block, rank)};
   case Collective::Broadcast:
     return {patternOf(0), 0};
   }
@@ -76,6 +83,19 @@ Cell shapeOf(Collective collective, int64_t sizeBytes, int numRanks) {
   return {};
 }
 
+Cell shapeOf(const Command &command, int numRanks, int rank) {
+  using enum Collective;
+  if (command.distribution == Distribution::None)
+    return shapeOf(command.collective, command.sizeBytes, numRanks);
+  if (command.collective != AllGather && command.collective != ReduceScatter && command.collective != AllToAll)
+    throw Failure(std::string(toString(command.collective)) + " has no blocks");
+  const int64_t numElements = std::max<int64_t>(1, command.sizeBytes / static_cast<int64_t>(sizeof(float)));
+  const CountMatrix blocks(command.collective, command.distribution, numElements, numRanks);
+  const Tables tables = blocks.tablesOf(rank);
+  auto sum = [](const std::vector<int> &counts) { return std::accumulate(counts.begin(), counts.end(), int64_t(0)); };
+  return {command.collective, 0, sum(tables.inputCounts), sum(tables.outputCounts), tables, blocks};
+}
+
 std::optional<Collective> parseCollective(const std::string &name) {
   using enum Collective;
   for (Collective collective : {AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast})
@@ -99,15 +119,24 @@ void poisonOutput(const Cell &cell, const float *input, float *output, int rank)
     std::fill_n(output, cell.numOutput, std::numeric_limits<float>::quiet_NaN());
 }
 
+/// Elements of a block of the output, and where it begins.
+static std::pair<int64_t, int64_t> extentOf(const Cell &cell, int64_t block) {
+  if (!cell.tables)
+    return {cell.count, block * cell.count};
+  return {cell.tables->outputCounts[static_cast<size_t>(block)], cell.tables->outputPlaces[static_cast<size_t>(block)]};
+}
+
 std::optional<std::string> findMistake(const Cell &cell, const float *output, int rank, int numRanks) {
-  for (int64_t block = 0; block * cell.count < cell.numOutput; ++block) {
+  const int64_t numBlocks = cell.tables ? static_cast<int64_t>(cell.tables->outputCounts.size())
+                                        : cell.numOutput / std::max<int64_t>(cell.count, 1);
+  for (int64_t block = 0; block < numBlocks; ++block) {
     Expected expected = expectedBlock(cell, block, rank, numRanks);
-    const float *begin = output + block * cell.count;
+    const auto [count, place] = extentOf(cell, block);
     int64_t phase = expected.first % period;
-    for (int64_t at = 0; at < cell.count; ++at, phase = phase + 1 == period ? 0 : phase + 1)
-      if (begin[at] != expected.pattern[static_cast<size_t>(phase)])
-        return "wrong result: rank " + std::to_string(rank) + " has " + std::to_string(begin[at]) + " at element " +
-               std::to_string(block * cell.count + at) + ", not " +
+    for (int64_t at = 0; at < count; ++at, phase = phase + 1 == period ? 0 : phase + 1)
+      if (output[place + at] != expected.pattern[static_cast<size_t>(phase)])
+        return "wrong result: rank " + std::to_string(rank) + " has " + std::to_string(output[place + at]) +
+               " at element " + std::to_string(place + at) + ", not " +
                std::to_string(expected.pattern[static_cast<size_t>(phase)]);
   }
   return std::nullopt;

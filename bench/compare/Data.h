@@ -2,7 +2,7 @@
 // every sum is exact, in any order.
 #pragma once
 
-#include "Board.h"
+#include "Counts.h"
 
 #include <optional>
 #include <string>
@@ -12,14 +12,18 @@ namespace kolo::bench {
 /// One collective call as one rank sees it. Elements are f32.
 struct Cell {
   Collective collective;
-  int64_t count;     // as NCCL and the MPI calls count: per rank or per pair where the collective does
-  int64_t numInput;  // elements this rank reads
-  int64_t numOutput; // elements this rank holds afterwards
+  int64_t count;                     // as NCCL and the MPI calls count: per rank or per pair where the collective does
+  int64_t numInput;                  // elements this rank reads
+  int64_t numOutput;                 // elements this rank holds afterwards
+  std::optional<Tables> tables = {}; // then `count` is 0
+  std::optional<CountMatrix> blocks = {}; // likewise, of all ranks
 };
 
 /// A vector of sizeBytes is the larger of input and output; it is rounded up to one element per rank where the
 /// collective cuts it.
 Cell shapeOf(Collective collective, int64_t sizeBytes, int numRanks);
+/// The same as one rank sees it, with tables by a distribution. Throws Failure for a collective that has none.
+Cell shapeOf(const Command &command, int numRanks, int rank);
 
 std::optional<Collective> parseCollective(const std::string &name);
 const char *toString(Collective collective);

@@ -40,7 +40,7 @@ class Measurement {
 public:
   Measurement(System &measured, Board &sharedBoard, const Command &request, const Buffers &memory)
       : system(measured), board(sharedBoard), command(request), buffers(memory),
-        cell(shapeOf(request.collective, request.sizeBytes, sharedBoard.numRanks())) {}
+        cell(shapeOf(request, sharedBoard.numRanks(), sharedBoard.rank())) {}
 
   /// Returns the number of timed iterations, whose intervals are then on the board.
   int64_t run() {
@@ -135,10 +135,15 @@ Command parseCommand(const std::string &line) {
   std::string collective, plugin;
   Command command;
   words >> collective >> command.sizeBytes >> command.budgetSeconds >> plugin;
-  std::optional<Collective> parsed = parseCollective(collective);
-  if (!parsed || command.sizeBytes <= 0 || command.budgetSeconds <= 0 || plugin.size() >= sizeof(command.plugin))
+  const size_t colon = collective.find(':');
+  std::optional<Collective> parsed = parseCollective(collective.substr(0, colon));
+  std::optional<Distribution> distribution =
+      colon == std::string::npos ? Distribution::None : parseDistribution(collective.substr(colon + 1));
+  if (!parsed || !distribution || command.sizeBytes <= 0 || command.budgetSeconds <= 0 ||
+      plugin.size() >= sizeof(command.plugin))
     throw Failure("not a command: " + line);
   command.collective = *parsed;
+  command.distribution = *distribution;
   std::copy(plugin.begin(), plugin.end(), command.plugin);
   return command;
 }
@@ -177,7 +182,8 @@ void serveCommands(System &system, Board &board, const HarnessOptions &options) 
     Command command = nextCommand(board);
     if (command.isLast)
       return;
-    if (shapeOf(command.collective, command.sizeBytes, board.numRanks()).numInput * 4 > options.maxBytes)
+    const Cell cell = shapeOf(command, board.numRanks(), board.rank());
+    if (std::max(cell.numInput, cell.numOutput) * 4 > options.maxBytes)
       throw Failure("a vector larger than --max-bytes");
     int64_t numIterations = Measurement(system, board, command, buffers).run();
     if (board.rank() == 0)

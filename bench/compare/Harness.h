@@ -1,7 +1,8 @@
 // Harness: what every compared system is measured with: the same buffers, warm-up, timing rule and check of the result.
 //
 // A program is one system. Rank 0 reads commands from its standard input, one per line:
-//   COLLECTIVE BYTES SECONDS [PLUGIN]        in place of PLUGIN, kolo-bench-limits takes the name of a limit
+//   COLLECTIVE[:DISTRIBUTION] BYTES SECONDS [PLUGIN]        see Distribution; in place of PLUGIN, kolo-bench-limits
+//   takes the name of a limit
 // and answers each on its standard output with one line:
 //   ok MIN MEDIAN P90 MAX ITERATIONS        microseconds
 //   failed REASON                           after which the program ends

@@ -55,12 +55,26 @@ public:
 
   void run(const Cell &cell, const float *input, float *output) override {
     arguments.count = cell.count;
+    takeTables(cell);
     arguments.input = cell.collective == Collective::Broadcast ? output : input;
     arguments.output = output;
     require(communicator.run(*plugin, arguments));
   }
 
 private:
+  void takeTables(const Cell &cell) {
+    arguments.blocks = nullptr;
+    if (!cell.tables)
+      return;
+    auto widen = [](const std::vector<int> &from, std::vector<int64_t> &to) { to.assign(from.begin(), from.end()); };
+    widen(cell.tables->inputCounts, numbers[0]);
+    widen(cell.tables->inputPlaces, numbers[1]);
+    widen(cell.tables->outputCounts, numbers[2]);
+    widen(cell.tables->outputPlaces, numbers[3]);
+    tables = {{numbers[0], numbers[1]}, {numbers[2], numbers[3]}};
+    arguments.blocks = &tables;
+  }
+
   /// The first one that it was compiled for.
   static runtime::Mesh meshOf(const runtime::ProgramInfo &program) {
     std::vector<runtime::MeshDim> dims;
@@ -72,6 +86,8 @@ private:
   runtime::Communicator communicator;
   HarnessOptions options;
   runtime::CallArguments arguments; // kept, like an MPI communicator: to copy a mesh takes as long as a signal
+  runtime::BlockTables tables;
+  std::vector<int64_t> numbers[4]; // of `tables`, as wide as the runtime takes them
   std::vector<runtime::Window> windows;
   runtime::Mesh flat;
   std::map<std::string, runtime::Plugin> plugins;

@@ -27,6 +27,8 @@ public:
 
   void run(const Cell &cell, const float *input, float *output) override {
     auto count = static_cast<int>(cell.count);
+    if (cell.tables)
+      return runTabled(cell, *cell.tables, input, output);
     switch (cell.collective) {
     case Collective::AllReduce:
       return require(MPI_Allreduce(input, output, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce");
@@ -43,6 +45,21 @@ public:
   }
 
 private:
+  static void runTabled(const Cell &cell, const Tables &tables, const float *input, float *output) {
+    const int *inputCounts = tables.inputCounts.data(), *inputPlaces = tables.inputPlaces.data(),
+              *outputCounts = tables.outputCounts.data(), *outputPlaces = tables.outputPlaces.data();
+    if (cell.collective == Collective::AllGather)
+      return require(
+          MPI_Allgatherv(input, *inputCounts, MPI_FLOAT, output, outputCounts, outputPlaces, MPI_FLOAT, MPI_COMM_WORLD),
+          "MPI_Allgatherv");
+    if (cell.collective == Collective::ReduceScatter)
+      return require(MPI_Reduce_scatter(input, output, inputCounts, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD),
+                     "MPI_Reduce_scatter");
+    return require(MPI_Alltoallv(input, inputCounts, inputPlaces, MPI_FLOAT, output, outputCounts, outputPlaces,
+                                 MPI_FLOAT, MPI_COMM_WORLD),
+                   "MPI_Alltoallv");
+  }
+
   Pages pages;
 };
 

@@ -7,6 +7,8 @@ from pathlib import Path
 from .processes import CellFailed
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
+TABLED = ("all_gather", "reduce_scatter", "all_to_all")  # whose blocks may have counts of their own
+DISTRIBUTIONS = ("equal", "random", "zipf", "onehot")
 
 
 class Plugins:
@@ -26,10 +28,18 @@ class Plugins:
     def choice(self, ranks: int, collective: str, memory: str, size_bytes: int) -> str:
         """The program that the plugin selects. Raises CellFailed when there is none."""
         manifest = json.loads(self._run("inspect", str(self.path()), "--json"))
+        collective, _, distribution = collective.partition(":")
+        tabled = {program["name"] for program in manifest["programs"]
+                  if any(proof.get("blockTables") for proof in program["proved"])}
+        below = None
         for entry in manifest.get("selection", []):
             if (entry["collective"], entry["ranks"], entry["memory"]) == (collective, ranks, memory) and \
-                    (entry["upToBytes"] is None or size_bytes <= entry["upToBytes"]):
-                return entry["program"]
+                    (not distribution or entry["program"] in tabled):
+                if entry["upToBytes"] is None or size_bytes <= entry["upToBytes"]:
+                    return entry["program"]
+                below = entry["program"]
+        if distribution and below:
+            return below
         raise CellFailed(f"the table selects nothing for {collective} on {ranks} ranks in {memory} memory")
 
     def compile(self, name: str, *what: str) -> Path:

@@ -137,7 +137,10 @@ class Comparison:
                 "seconds": round(time.monotonic() - start, 3)}
 
     def _ranks(self, system: System, ranks: int) -> Ranks:
-        return Ranks(system.argv(self.settings.build, ranks, max(self.settings.sizes), is_pinned(ranks)), system.environment)
+        # All ranks may give one of them all that they have.
+        takers = ranks if any(":" in collective for collective in self.settings.collectives) else 1
+        most_bytes = takers * max(self.settings.sizes)
+        return Ranks(system.argv(self.settings.build, ranks, most_bytes, is_pinned(ranks)), system.environment)
 
 
 def is_pinned(ranks: int) -> bool:
