@@ -415,7 +415,8 @@ class MpichTests(MpiTest):
     """MPICH's own tests of collectives, some of them: the lines of its list that pass without the door pass under it."""
     sources = os.environ.get("KOLO_MPICH_TESTS", "")
     most_ranks = 5 if ABI == "openmpi" else 2  # MPICH's ranks never yield their core
-    programs = {"allred", "alltoall1", "bcasttest", "gather2", "redscat", "reduce", "scattern"}
+    programs = {"allgatherv4", "allred", "alltoall1", "alltoallv0", "alltoallw2", "bcasttest", "gather2", "gatherv", "redscat",
+                "redscat3", "reduce", "scattern", "scatterv"}
     # Names that MPI 3 removed, which the tests use, and Open MPI's header refuses.
     removed = [f"-DMPI_Type_{name}=MPI_Type_create_{name}" for name in ("hindexed", "hvector", "struct")]
     flags = " ".join(["-O1", "-w"] + (["-DOMPI_OMIT_MPI1_COMPAT_DECLS=1", *removed] if ABI == "openmpi" else []))

@@ -26,47 +26,17 @@ constexpr const char *noMemory = "no memory or descriptors for Kolo";
 constexpr size_t mostDecisions = 1024;             // programs call some hundred shapes on a communicator
 constexpr size_t mostKeptBytes = size_t(64) << 20; // of memory for packed data, between calls
 
-std::string describe(const Request &request, int64_t sizeBytes) {
-  std::string text = std::string(request.function) + " of " + std::to_string(sizeBytes) + " bytes";
-  const Shape &shape = request.shape;
+/// `sizeBytes` below 0: of any size.
+std::string describe(const char *function, const RequestShape &shape, int64_t sizeBytes) {
+  std::string text = function;
+  text += sizeBytes < 0 ? " of any counts" : " of " + std::to_string(sizeBytes) + " bytes";
   return runtime::factsOf(shape.kind).reduces ? text + ", " + nameOf({shape.type, shape.reduction, shape.custom})
                                               : text;
 }
 
-size_t sideBytes(const Shape &shape, const Side &side) {
+size_t sideBytes(const RequestShape &shape, const Side &side) {
   return static_cast<size_t>(shape.count * shape.elementBytes()) * static_cast<size_t>(side.blocks);
 }
-
-/// What MPI_Pack and MPI_Unpack are given for the elements of a side. They need a pointer, and MPI_BOTTOM is null. So a
-/// datatype of absolute addresses is moved, and the pointer is moved back.
-struct Elements {
-  explicit Elements(const Side &side) : memory(side.memory), count(side.count * side.blocks), type(side.type) {
-    int sizeBytes = 0;
-    PMPI_Type_size(type, &sizeBytes);
-    packedBytes = sizeBytes * count;
-    isMoved = memory == MPI_BOTTOM;
-    if (!isMoved)
-      return;
-    constexpr MPI_Aint distance = 4096;
-    const MPI_Aint back = -distance;
-    PMPI_Type_create_hindexed(1, &count, &back, side.type, &type);
-    PMPI_Type_commit(&type);
-    memory = reinterpret_cast<void *>(distance);
-    count = 1;
-  }
-  ~Elements() {
-    if (isMoved)
-      PMPI_Type_free(&type);
-  }
-  Elements(const Elements &) = delete;
-  Elements &operator=(const Elements &) = delete;
-
-  void *memory;
-  int count;
-  MPI_Datatype type;
-  int packedBytes = 0;
-  bool isMoved = false;
-};
 
 /// Errors of the caller or of its settings; others, as ranks on other hosts, only mean that Kolo cannot help.
 bool isMistake(const Status &status) {
@@ -91,6 +61,14 @@ std::optional<Mistake> findMistake(const Request &request) {
     return std::nullopt;
   return Mistake{MPI_ERR_TRUNCATE, "this rank gives blocks of " + std::to_string(given) +
                                        " bytes and takes blocks of " + std::to_string(taken)};
+}
+
+std::optional<Mistake> findMistake(const TabledRequest &request) {
+  if (request.input.isInPlace() || request.output.isInPlace())
+    return Mistake{MPI_ERR_BUFFER, "MPI_IN_PLACE may not stand for this buffer"};
+  if (request.input.isTooLarge() || request.output.isTooLarge())
+    return Mistake{MPI_ERR_TYPE, "a datatype of 2 GiB or more cannot be packed"};
+  return std::nullopt;
 }
 
 /// What ranks tell each other before they connect.
@@ -119,7 +97,9 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
 
 void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
   int piece = memory ? pageHeap().pieceOf(memory) : -1;
-  if (piece < 0)
+  // Blocks at absolute addresses may end elsewhere.
+  if (piece < 0 || sizeBytes == 0 ||
+      pageHeap().pieceOf(static_cast<const std::byte *>(memory) + sizeBytes - 1) != piece)
     return;
   pageHeap().use(piece, memory, sizeBytes);
   if (windows.contains(piece)) [[likely]]
@@ -243,16 +223,15 @@ int Carrier::fail(const char *function, const Status &status, int code) const {
   return code;
 }
 
-size_t Carrier::HashOfShape::operator()(const Shape &shape) const {
+size_t Carrier::HashOfShape::operator()(const RequestShape &shape) const {
   uint64_t bits = static_cast<uint64_t>(shape.count) * 0x9E3779B97F4A7C15;
   bits ^= static_cast<uint64_t>(shape.kind) << 3 ^ static_cast<uint64_t>(shape.type) << 9 ^
           static_cast<uint64_t>(shape.reduction) << 15 ^ static_cast<uint64_t>(shape.root) << 21 ^
-          static_cast<uint64_t>(shape.custom.number) << 33;
+          static_cast<uint64_t>(shape.custom.number) << 33 ^ static_cast<uint64_t>(shape.hasTables) << 63;
   return (bits * 0x9E3779B97F4A7C15) >> 32;
 }
 
-Carrier::Decision &Carrier::decide(const Request &request) {
-  const Shape &shape = request.shape;
+Carrier::Decision &Carrier::decide(const char *function, const RequestShape &shape) {
   if (auto found = decisions.find(shape); found != decisions.end()) [[likely]]
     return found->second;
   if (decisions.size() == mostDecisions)
@@ -260,16 +239,19 @@ Carrier::Decision &Carrier::decide(const Request &request) {
   Decision &decision = decisions[shape];
   runtime::CallArguments arguments;
   shape.enter(arguments);
+  static const runtime::BlockTables anyCounts;
+  if (shape.hasTables)
+    arguments.blocks = &anyCounts;
   std::string why;
   const runtime::Plugin *plugin = door().find(*communicator, arguments, why);
-  decision = {plugin, arguments, shape.largestBytes(numRanks)};
+  decision = {plugin, arguments, shape.hasTables ? -1 : shape.largestBytes(numRanks)};
   if (door().logLevel() != LogLevel::Off && ownRank == 0)
-    print(describe(request, decision.sizeBytes) + ": " + (plugin ? "carried, " + plugin->path() : "forwarded: " + why));
+    print(describe(function, shape, decision.sizeBytes) + ": " +
+          (plugin ? "carried, " + plugin->path() : "forwarded: " + why));
   return decision;
 }
 
-std::byte *Carrier::reserve(Packed &packed, const Shape &shape, const Side &side) const {
-  const size_t sizeBytes = sideBytes(shape, side);
+std::byte *Carrier::reserve(Packed &packed, size_t sizeBytes) {
   if (packed.sizeBytes < sizeBytes || (packed.sizeBytes > mostKeptBytes && sizeBytes <= mostKeptBytes)) {
     packed.memory = std::make_unique_for_overwrite<std::byte[]>(sizeBytes);
     packed.sizeBytes = sizeBytes;
@@ -277,24 +259,12 @@ std::byte *Carrier::reserve(Packed &packed, const Shape &shape, const Side &side
   return packed.memory.get();
 }
 
-int Carrier::pack(const Side &side, std::byte *to) const {
-  const Elements elements(side);
-  int position = 0;
-  return PMPI_Pack(elements.memory, elements.count, elements.type, to, elements.packedBytes, &position, owner);
-}
-
-int Carrier::unpack(const std::byte *from, const Side &side) const {
-  const Elements elements(side);
-  int position = 0;
-  return PMPI_Unpack(from, elements.packedBytes, &position, elements.memory, elements.count, elements.type, owner);
-}
-
 std::optional<int> Carrier::perform(const Request &request) {
   if (request.shape.count == 0)
     return forward(request.function, "no data");
   if (request.shape.largestBytes(numRanks) > INT_MAX)
     return forward(request.function, "more than 2 GiB");
-  Decision &decision = decide(request);
+  Decision &decision = decide(request.function, request.shape);
   if (!decision.plugin)
     return forward(request.function, "no program");
   if (std::optional<Mistake> mistake = findMistake(request)) [[unlikely]]
@@ -312,34 +282,79 @@ std::optional<int> Carrier::run(const Request &request, Decision &decision) {
   decision.arguments.output = output.blocks ? output.memory : nullptr;
   OwnCalls own;
   if (mustPack) [[unlikely]] {
-    std::byte *packed = reserve(packedInput, request.shape, input);
-    if (int code = pack(input, packed); code != MPI_SUCCESS)
+    std::byte *packed = reserve(packedInput, sideBytes(request.shape, input));
+    if (int code = pack(input, packed, owner); code != MPI_SUCCESS)
       return code;
     decision.arguments.input = packed;
   }
   if (mustUnpack) [[unlikely]]
-    decision.arguments.output = reserve(packedOutput, request.shape, output);
+    decision.arguments.output = reserve(packedOutput, sideBytes(request.shape, output));
   // In place as MPI has it for a reduce-scatter: the result goes to the front, where Kolo has block 0.
   bool isFront = request.shape.kind == CollectiveKind::ReduceScatter && input.memory == output.memory;
   if (isFront) [[unlikely]]
-    decision.arguments.output = reserve(packedOutput, request.shape, output);
+    decision.arguments.output = reserve(packedOutput, sideBytes(request.shape, output));
   if (decision.sizeBytes >= static_cast<int64_t>(PageHeap::leastBytes)) {
     makeWindow(decision.arguments.input, sideBytes(request.shape, input));
     makeWindow(decision.arguments.output, sideBytes(request.shape, output));
   }
-  Status status = communicator->run(*decision.plugin, decision.arguments);
-  // On one host all ranks return this, and before any of them has begun.
-  if (status.code() == StatusCode::OutOfMemory && isOnOneHost) [[unlikely]]
-    return forwardForMemory(request.function, status);
-  if (!status.isOk()) [[unlikely]]
-    return fail(request.function, status);
-  door().countCarried(decision.sizeBytes);
-  if (door().logLevel() == LogLevel::Trace) [[unlikely]]
-    print("carries " + describe(request, decision.sizeBytes));
+  std::optional<int> code = execute(request.function, request.shape, decision, decision.sizeBytes);
+  if (code != MPI_SUCCESS) [[unlikely]]
+    return code;
   if (isFront) [[unlikely]]
     std::memcpy(output.memory, packedOutput.memory.get(),
                 static_cast<size_t>(request.shape.count * request.shape.elementBytes()));
-  return mustUnpack ? unpack(packedOutput.memory.get(), output) : MPI_SUCCESS;
+  return mustUnpack ? unpack(packedOutput.memory.get(), output, owner) : MPI_SUCCESS;
+}
+
+std::optional<int> Carrier::perform(TabledRequest &&request) {
+  if (request.input.isWrong() || request.output.isWrong() || request.shape.root < 0 || request.shape.root >= numRanks)
+    return forward(request.function, "wrong argument");
+  Decision &decision = decide(request.function, request.shape);
+  if (!decision.plugin)
+    return forward(request.function, "no program");
+  if (std::optional<Mistake> mistake = findMistake(request)) [[unlikely]]
+    return fail(request.function, {StatusCode::InvalidArgument, mistake->text}, mistake->code);
+  return run(request, decision);
+}
+
+/// Packing is a matter of this rank alone. So is memory between the blocks of one buffer in which the other has blocks:
+/// Kolo could take it for an overlap. The smaller buffer is then packed.
+std::optional<int> Carrier::run(TabledRequest &request, Decision &decision) {
+  Blocks &input = request.input, &output = request.output;
+  const size_t inputBytes = input.dataBytes(), outputBytes = output.dataBytes();
+  bool mustPack = input.mustPack(), mustUnpack = output.mustPack() || output.overlapEachOther();
+  if (!mustPack && !mustUnpack && !request.isInPlace && input.overlaps(output)) [[unlikely]]
+    (inputBytes < outputBytes ? mustPack : mustUnpack) = true;
+  std::byte *taken = mustPack ? reserve(packedInput, inputBytes) : input.begin();
+  std::byte *given = mustUnpack ? reserve(packedOutput, outputBytes) : output.begin();
+  OwnCalls own;
+  if (int code = mustPack ? input.pack(taken, owner) : MPI_SUCCESS; code != MPI_SUCCESS)
+    return code;
+  const size_t largestBytes = std::max(inputBytes, outputBytes);
+  if (largestBytes >= PageHeap::leastBytes) {
+    makeWindow(taken, mustPack ? inputBytes : input.spanBytes());
+    makeWindow(given, mustUnpack ? outputBytes : output.spanBytes());
+  }
+  const runtime::BlockTables tables = {input.table(mustPack), output.table(mustUnpack)};
+  decision.arguments.input = taken;
+  decision.arguments.output = given;
+  decision.arguments.blocks = &tables;
+  std::optional<int> code = execute(request.function, request.shape, decision, static_cast<int64_t>(largestBytes));
+  return mustUnpack && code == MPI_SUCCESS ? output.unpack(given, owner) : code;
+}
+
+std::optional<int> Carrier::execute(const char *function, const RequestShape &shape, const Decision &decision,
+                                    int64_t sizeBytes) {
+  Status status = communicator->run(*decision.plugin, decision.arguments);
+  // On one host all ranks return this, and before any of them has begun.
+  if (status.code() == StatusCode::OutOfMemory && isOnOneHost) [[unlikely]]
+    return forwardForMemory(function, status);
+  if (!status.isOk()) [[unlikely]]
+    return fail(function, status);
+  door().countCarried(sizeBytes);
+  if (door().logLevel() == LogLevel::Trace) [[unlikely]]
+    print("carries " + describe(function, shape, sizeBytes));
+  return MPI_SUCCESS;
 }
 
 int Carrier::barrier() {

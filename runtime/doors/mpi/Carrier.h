@@ -1,7 +1,8 @@
 // Carrier: what hangs on one MPI communicator: Kolo's communicator, once it is made, and what was decided about calls.
 #pragma once
 
-#include "Handles.h"
+#include "Blocks.h"
+#include "Packing.h"
 
 #include "kolo/runtime/Communicator.h"
 #include "kolo/runtime/Door.h"
@@ -16,22 +17,25 @@
 
 namespace kolo::mpi {
 
-/// Memory of the caller, as MPI describes it: `blocks` times `count` elements of `type`. No blocks: not used here.
-struct Side {
-  void *memory = nullptr;
-  int count = 0;
-  MPI_Datatype type = MPI_DATATYPE_NULL;
-  int blocks = 0;
-};
-
 /// A call as all ranks of the communicator see it. The choice depends on nothing else.
-using Shape = runtime::CallShape;
+struct RequestShape : runtime::CallShape {
+  bool hasTables = false; // blocks have counts of their own, which ranks may not know of each other; `count` is 0
+  auto operator<=>(const RequestShape &) const = default;
+};
 
 /// One call on this rank.
 struct Request {
   const char *function; // "MPI_Bcast"
-  Shape shape;
+  RequestShape shape;
   Side input, output;
+};
+
+/// One call on this rank, of blocks with counts of their own.
+struct TabledRequest {
+  const char *function; // "MPI_Allgatherv"
+  RequestShape shape;
+  Blocks input, output;
+  bool isInPlace = false; // as Kolo has it: the input lies where the output has this rank's own blocks
 };
 
 class Carrier {
@@ -49,6 +53,7 @@ public:
 
   /// Carries the call and returns MPI's code, or nothing: the caller forwards it, and it is counted. Blocking.
   std::optional<int> perform(const Request &request);
+  std::optional<int> perform(TabledRequest &&request);
   int barrier();
 
   /// Counts a call that the caller forwards.
@@ -64,7 +69,7 @@ private:
     int64_t sizeBytes = 0; // of the larger buffer of any rank
   };
   struct HashOfShape {
-    size_t operator()(const Shape &shape) const;
+    size_t operator()(const RequestShape &shape) const;
   };
   /// Memory for packed data, kept between calls.
   struct Packed {
@@ -78,13 +83,15 @@ private:
   /// Whether the ranks may try to connect, the same on all of them.
   runtime::Status agree(bool &areOnOneHost) const;
   std::string agreeOnTag() const;
-  Decision &decide(const Request &request);
+  Decision &decide(const char *function, const RequestShape &shape);
   std::nullopt_t forwardForMemory(const char *function, const runtime::Status &status);
   int fail(const char *function, const runtime::Status &status, int code = MPI_ERR_OTHER) const;
-  int pack(const Side &side, std::byte *to) const;
-  int unpack(const std::byte *from, const Side &side) const;
-  std::byte *reserve(Packed &packed, const Shape &shape, const Side &side) const;
+  static std::byte *reserve(Packed &packed, size_t sizeBytes);
   std::optional<int> run(const Request &request, Decision &decision);
+  std::optional<int> run(TabledRequest &request, Decision &decision);
+  /// Runs what was decided, with the buffers in the decision, and counts it. Nothing: the caller forwards it.
+  std::optional<int> execute(const char *function, const RequestShape &shape, const Decision &decision,
+                             int64_t sizeBytes);
 
   MPI_Comm owner;
   int ownRank = 0, numRanks = 1;
@@ -93,7 +100,7 @@ private:
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;
   std::map<int, std::optional<runtime::Window>> windows; // by piece of the page heap; nothing: it could not become one
-  std::unordered_map<Shape, Decision, HashOfShape> decisions;
+  std::unordered_map<RequestShape, Decision, HashOfShape> decisions;
   Packed packedInput, packedOutput;
 };
 

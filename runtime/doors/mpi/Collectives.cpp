@@ -1,77 +1,29 @@
-// The collectives of MPI that Kolo carries. Each is decided by what MPI obliges all ranks to agree on: communicator,
-// bytes of the type signature, root, operation. Datatypes may differ between ranks, and so may MPI_IN_PLACE and the
-// memory; so none of these decides. What is not carried goes to the next definition of the function, which may be
-// another tool's.
-#include "Carrier.h"
-#include "Combinations.h"
+// The collectives of MPI that Kolo carries; TabledCollectives.cpp has those that move blocks with counts of their own.
+// Each is decided by what MPI obliges all ranks to agree on: communicator, bytes of the type signature, root,
+// operation. Datatypes may differ between ranks, and so may MPI_IN_PLACE and the memory; so none of these decides. What
+// is not carried goes to the next definition of the function, which may be another tool's.
+#include "Calls.h"
 #include "PageHeap.h"
 #include "Process.h"
-
-#include "kolo/runtime/Export.h"
-
-#include <dlfcn.h>
 
 #include <algorithm>
 
 using kolo::mpi::Carrier;
 using kolo::mpi::Request;
-using kolo::mpi::Shape;
+using kolo::mpi::RequestShape;
 using kolo::mpi::Side;
 using kolo::runtime::CollectiveKind;
 
 namespace kolo::mpi {
 namespace {
 
-template <class Function> Function *nextDefinition(Function *, const char *name) {
-  return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
-}
-
-/// The carrier of a communicator on which calls may be carried now. All ranks of the communicator call it alike.
-Carrier *enter(MPI_Comm communicator) {
-  if (!mayCarry())
-    return nullptr;
-  Carrier *carrier = carrierOf(communicator);
-  return carrier && carrier->enter() ? carrier : nullptr;
-}
-
 /// Block number `block` of `count` elements each.
 void *blockOf(const void *memory, int block, int count, MPI_Datatype type) {
-  MPI_Aint least = 0, extent = 0;
-  if (const BasicType *basic = findBasicType(type)) [[likely]]
-    extent = basic->sizeBytes;
-  else
-    PMPI_Type_get_extent(type, &least, &extent);
-  return static_cast<char *>(const_cast<void *>(memory)) + MPI_Aint(block) * count * extent;
+  return static_cast<char *>(const_cast<void *>(memory)) + MPI_Aint(block) * count * extentOf(type);
 }
 
 Side sideOf(const void *memory, int count, MPI_Datatype type, int blocks = 1) {
   return {const_cast<void *>(memory), count, type, blocks};
-}
-
-/// Data that only moves, in bytes.
-Shape moved(CollectiveKind kind, int64_t sizeBytes, int root = 0) {
-  Shape shape;
-  shape.kind = kind;
-  shape.count = sizeBytes;
-  shape.root = root;
-  return shape;
-}
-
-/// Data that is combined. `whyNot`: this reduction is not carried, on any rank.
-Shape combined(CollectiveKind kind, const Side &data, MPI_Op operation, const char *&whyNot, int root = 0) {
-  Shape shape;
-  shape.kind = kind;
-  shape.root = root;
-  const std::optional<CarriedReduction> combination = combinationOf(operation, data.type, whyNot);
-  if (data.count < 0)
-    whyNot = "wrong argument";
-  if (whyNot)
-    return shape;
-  shape.count = data.count;
-  shape.type = combination->type;
-  shape.reduction = combination->reduction;
-  shape.custom = combination->custom;
-  return shape;
 }
 
 /// For what MPI will refuse itself, on this rank.
@@ -95,11 +47,27 @@ static std::optional<int> carryCombination(Carrier &carrier, const Request &requ
   return whyNot ? carrier.forward(request.function, whyNot) : carrier.perform(request);
 }
 
+/// A reduce-scatter whose blocks differ in length. Data that is combined lies as its kernel takes it, gaps of pairs
+/// included.
+static std::optional<int> carryUnequal(Carrier &carrier, const Request &request, const int *counts,
+                                       const char *whyNot) {
+  if (whyNot)
+    return carrier.forward(request.function, whyNot);
+  const auto number = static_cast<size_t>(carrier.size());
+  const int64_t elementBytes = request.shape.elementBytes();
+  TabledRequest tabled = {request.function, request.shape, Blocks(number, elementBytes), Blocks(1, elementBytes)};
+  tabled.shape.count = 0;
+  tabled.shape.hasTables = true;
+  int64_t next = 0;
+  for (size_t i = 0; i < number; next += counts[i++])
+    tabled.input.addUnits(request.input.memory, next, counts[i]);
+  tabled.output.addUnits(request.output.memory, 0, counts[carrier.rank()]);
+  return carrier.perform(std::move(tabled));
+}
+
 } // namespace kolo::mpi
 
 using namespace kolo::mpi;
-
-#define KOLO_MPI_API extern "C" KOLO_RUNTIME_API
 
 KOLO_MPI_API int MPI_Init(int *argc, char ***argv) {
   static auto *const next = nextDefinition(&MPI_Init, "MPI_Init");
@@ -124,7 +92,7 @@ KOLO_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MP
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype);
     Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, count, datatype);
-    Shape shape = combined(CollectiveKind::AllReduce, output, op, whyNot);
+    RequestShape shape = combined(CollectiveKind::AllReduce, {count, datatype, op}, whyNot);
     if (auto code = carryCombination(*carrier, {"MPI_Allreduce", shape, input, output}, whyNot))
       return *code;
   }
@@ -139,7 +107,7 @@ KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_D
     Side output = sideOf(recvbuf, count, datatype, carrier->rank() == root ? 1 : 0);
     bool isInPlace = output.blocks && sendbuf == MPI_IN_PLACE;
     Side input = isInPlace ? output : sideOf(sendbuf, count, datatype);
-    Shape shape = combined(CollectiveKind::Reduce, input, op, whyNot, root);
+    RequestShape shape = combined(CollectiveKind::Reduce, {input.count, input.type, op}, whyNot, root);
     if (auto code = carryCombination(*carrier, {"MPI_Reduce", shape, input, output}, whyNot))
       return *code;
   }
@@ -153,7 +121,7 @@ KOLO_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, in
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, recvcount, datatype);
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, recvcount, datatype, carrier->size());
-    Shape shape = combined(CollectiveKind::ReduceScatter, output, op, whyNot);
+    RequestShape shape = combined(CollectiveKind::ReduceScatter, {recvcount, datatype, op}, whyNot);
     if (auto code = carryCombination(*carrier, {"MPI_Reduce_scatter_block", shape, input, output}, whyNot))
       return *code;
   }
@@ -167,10 +135,11 @@ KOLO_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const in
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, recvcounts[0], datatype);
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, recvcounts[0], datatype, carrier->size());
-    Shape shape = combined(CollectiveKind::ReduceScatter, output, op, whyNot);
-    if (!std::all_of(recvcounts, recvcounts + carrier->size(), [&](int count) { return count == recvcounts[0]; }))
-      whyNot = "unequal counts";
-    if (auto code = carryCombination(*carrier, {"MPI_Reduce_scatter", shape, input, output}, whyNot))
+    RequestShape shape = combined(CollectiveKind::ReduceScatter, {recvcounts[0], datatype, op}, whyNot);
+    const bool areEqual =
+        std::all_of(recvcounts, recvcounts + carrier->size(), [&](int count) { return count == recvcounts[0]; });
+    if (auto code = areEqual ? carryCombination(*carrier, {"MPI_Reduce_scatter", shape, input, output}, whyNot)
+                             : carryUnequal(*carrier, {"MPI_Reduce_scatter", shape, input, output}, recvcounts, whyNot))
       return *code;
   }
   return next(sendbuf, recvbuf, recvcounts, datatype, op, comm);
@@ -182,7 +151,7 @@ KOLO_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int r
     bool isRoot = carrier->rank() == root;
     Side output = sideOf(buffer, count, datatype), input = output;
     input.blocks = isRoot ? 1 : 0;
-    Shape shape = moved(CollectiveKind::Broadcast, bytesOf(count, datatype), root);
+    RequestShape shape = moved(CollectiveKind::Broadcast, bytesOf(count, datatype), root);
     if (auto code = carryMove(*carrier, {"MPI_Bcast", shape, input, output}))
       return *code;
   }
@@ -197,7 +166,7 @@ KOLO_MPI_API int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sen
     Side output = sideOf(recvbuf, recvcount, recvtype, isRoot ? carrier->size() : 0);
     Side input = isInPlace ? sideOf(blockOf(recvbuf, root, recvcount, recvtype), recvcount, recvtype)
                            : sideOf(sendbuf, sendcount, sendtype);
-    Shape shape = moved(CollectiveKind::Gather, bytesOf(input.count, input.type), root);
+    RequestShape shape = moved(CollectiveKind::Gather, bytesOf(input.count, input.type), root);
     if (auto code = carryMove(*carrier, {"MPI_Gather", shape, input, output}))
       return *code;
   }
@@ -212,7 +181,7 @@ KOLO_MPI_API int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype se
     Side input = sideOf(sendbuf, sendcount, sendtype, isRoot ? carrier->size() : 0);
     Side output = isInPlace ? sideOf(blockOf(sendbuf, root, sendcount, sendtype), sendcount, sendtype)
                             : sideOf(recvbuf, recvcount, recvtype);
-    Shape shape = moved(CollectiveKind::Scatter, bytesOf(output.count, output.type), root);
+    RequestShape shape = moved(CollectiveKind::Scatter, bytesOf(output.count, output.type), root);
     if (auto code = carryMove(*carrier, {"MPI_Scatter", shape, input, output}))
       return *code;
   }
@@ -227,7 +196,7 @@ KOLO_MPI_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype 
     Side input = sendbuf == MPI_IN_PLACE
                      ? sideOf(blockOf(recvbuf, carrier->rank(), recvcount, recvtype), recvcount, recvtype)
                      : sideOf(sendbuf, sendcount, sendtype);
-    Shape shape = moved(CollectiveKind::AllGather, bytesOf(recvcount, recvtype));
+    RequestShape shape = moved(CollectiveKind::AllGather, bytesOf(recvcount, recvtype));
     if (auto code = carryMove(*carrier, {"MPI_Allgather", shape, input, output}))
       return *code;
   }
@@ -240,7 +209,7 @@ KOLO_MPI_API int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype s
   if (Carrier *carrier = enter(comm)) {
     Side output = sideOf(recvbuf, recvcount, recvtype, carrier->size());
     Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, sendcount, sendtype, carrier->size());
-    Shape shape = moved(CollectiveKind::AllToAll, bytesOf(recvcount, recvtype));
+    RequestShape shape = moved(CollectiveKind::AllToAll, bytesOf(recvcount, recvtype));
     if (auto code = carryMove(*carrier, {"MPI_Alltoall", shape, input, output}))
       return *code;
   }

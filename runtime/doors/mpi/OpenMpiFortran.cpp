@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <vector>
 
 namespace {
 
@@ -39,6 +40,16 @@ void *fromFortran(void *pointer) { return const_cast<void *>(fromFortran(static_
 void setError(MPI_Fint *ierr, int code) {
   if (ierr)
     *ierr = code;
+}
+
+/// One for each rank that this one sends to. None where `types` is null.
+std::vector<MPI_Datatype> typesOf(const MPI_Fint *types, MPI_Comm comm) {
+  int isInter = 0, number = 0;
+  if (types && PMPI_Comm_test_inter(comm, &isInter) == MPI_SUCCESS)
+    (isInter ? PMPI_Comm_remote_size : PMPI_Comm_size)(comm, &number);
+  std::vector<MPI_Datatype> all(static_cast<size_t>(number));
+  std::transform(types, types + number, all.begin(), PMPI_Type_f2c);
+  return all;
 }
 
 } // namespace
@@ -121,6 +132,43 @@ KOLO_FORTRAN(allgather, ALLGATHER, (KOLO_TWO_SIDES, MPI_Fint *comm, MPI_Fint *ie
 
 KOLO_FORTRAN(alltoall, ALLTOALL, (KOLO_TWO_SIDES, MPI_Fint *comm, MPI_Fint *ierr)) {
   setError(ierr, MPI_Alltoall(KOLO_BOTH_SIDES, PMPI_Comm_f2c(*comm)));
+}
+
+// As above, with a table of counts and one of displacements on both sides, or on one.
+#define KOLO_BUFFER(NAME) char *NAME##buf, MPI_Fint *NAME##count, MPI_Fint *NAME##type
+#define KOLO_TABLED(NAME) char *NAME##buf, MPI_Fint *NAME##counts, MPI_Fint *NAME##displs, MPI_Fint *NAME##type
+#define KOLO_SENT fromFortran(static_cast<const void *>(sendbuf))
+#define KOLO_RECEIVED fromFortran(static_cast<void *>(recvbuf))
+#define KOLO_ROOTED MPI_Fint *root, MPI_Fint *comm, MPI_Fint *ierr
+
+KOLO_FORTRAN(gatherv, GATHERV, (KOLO_BUFFER(send), KOLO_TABLED(recv), KOLO_ROOTED)) {
+  setError(ierr, MPI_Gatherv(KOLO_SENT, *sendcount, PMPI_Type_f2c(*sendtype), KOLO_RECEIVED, recvcounts, recvdispls,
+                             PMPI_Type_f2c(*recvtype), *root, PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(scatterv, SCATTERV, (KOLO_TABLED(send), KOLO_BUFFER(recv), KOLO_ROOTED)) {
+  setError(ierr, MPI_Scatterv(KOLO_SENT, sendcounts, senddispls, PMPI_Type_f2c(*sendtype), KOLO_RECEIVED, *recvcount,
+                              PMPI_Type_f2c(*recvtype), *root, PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(allgatherv, ALLGATHERV, (KOLO_BUFFER(send), KOLO_TABLED(recv), MPI_Fint *comm, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Allgatherv(KOLO_SENT, *sendcount, PMPI_Type_f2c(*sendtype), KOLO_RECEIVED, recvcounts, recvdispls,
+                                PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(alltoallv, ALLTOALLV, (KOLO_TABLED(send), KOLO_TABLED(recv), MPI_Fint *comm, MPI_Fint *ierr)) {
+  setError(ierr, MPI_Alltoallv(KOLO_SENT, sendcounts, senddispls, PMPI_Type_f2c(*sendtype), KOLO_RECEIVED, recvcounts,
+                               recvdispls, PMPI_Type_f2c(*recvtype), PMPI_Comm_f2c(*comm)));
+}
+
+KOLO_FORTRAN(alltoallw, ALLTOALLW, (KOLO_TABLED(send), KOLO_TABLED(recv), MPI_Fint *comm, MPI_Fint *ierr)) {
+  const MPI_Comm ofRanks = PMPI_Comm_f2c(*comm);
+  const void *sent = KOLO_SENT;
+  // In place, there are no types of what is sent.
+  const std::vector<MPI_Datatype> sentTypes = typesOf(sent == MPI_IN_PLACE ? nullptr : sendtype, ofRanks),
+                                  receivedTypes = typesOf(recvtype, ofRanks);
+  setError(ierr, MPI_Alltoallw(sent, sendcounts, senddispls, sentTypes.data(), KOLO_RECEIVED, recvcounts, recvdispls,
+                               receivedTypes.data(), ofRanks));
 }
 
 // Memory that C allocated may be freed from Fortran.
