@@ -1,4 +1,5 @@
 """What is wrong is one clear error on every rank, in time; and what ends, ends without a word."""
+import itertools
 import os
 import shutil
 import signal
@@ -207,8 +208,9 @@ class Failures(unittest.TestCase):
         self.run_ranks(wrong_arguments)
 
     def test_gloo_refuses(self):
-        for size in (2, 3):
-            self.run_ranks(gloo_refuses, size=size)
+        for size, path in itertools.product((2, 3), ("KOLO_PLUGIN_PATH", "KOLO_WITHOUT_TABLES")):
+            with unittest.mock.patch.dict(os.environ, KOLO_PLUGIN_PATH=os.environ[path]):
+                self.run_ranks(gloo_refuses, size=size)
 
     def test_many_groups_hold_a_bounded_amount_together(self):
         self.run_ranks(many_groups, size=4)

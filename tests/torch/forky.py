@@ -10,10 +10,11 @@ SOURCE, BUILD = (os.path.abspath(path) for path in sys.argv[1:3])
 ROOT = os.environ.get("KOLO_FORKY_ROOT", BUILD + "/forky")
 PACKAGES = ["cmake", "g++", "libfmt-dev", "libtorch-dev", "ninja-build", "nlohmann-json3-dev", "pybind11-dev", "python3-dev",
             "python3-expecttest", "python3-numpy", "python3-torch"]
-PLUGINS = os.environ["KOLO_PLUGIN_PATH"].split(":")
+PLUGINS = {name: os.environ[name].split(":") for name in ("KOLO_PLUGIN_PATH", "KOLO_UNSELECTED", "KOLO_WITHOUT_TABLES")}
 ENVIRONMENT = ["PATH=/usr/bin:/bin", "HOME=/root", "OMP_NUM_THREADS=1", "USE_LIBUV=0", "KOLO_WITHOUT_COMPILER=1",
                "PYTHONPATH=/kolo/build/lib/kolo/python",
-               "KOLO_PLUGIN_PATH=" + ":".join("/kolo/plugins/" + os.path.basename(path) for path in PLUGINS)]
+               *(name + "=" + ":".join("/kolo/plugins/" + os.path.basename(path) for path in paths)
+                 for name, paths in PLUGINS.items())]
 WITHOUT_IMPORT = """
 import os, sys, tempfile, torch, torch.distributed as dist
 path = tempfile.mktemp()
@@ -58,7 +59,7 @@ def main():
     make_root()
     for folder in ("kolo/source", "kolo/build", "kolo/plugins", "proc", "dev", "sys"):
         os.makedirs(f"{ROOT}/{folder}", exist_ok=True)
-    for path in PLUGINS:
+    for path in sum(PLUGINS.values(), []):
         shutil.copy(path, ROOT + "/kolo/plugins/")
     for source, target in ((SOURCE, "kolo/source"), ("/proc", "proc"), ("/dev", "dev"), ("/sys", "sys")):
         subprocess.run(["mount", "--rbind", source, f"{ROOT}/{target}"], check=True)
@@ -66,7 +67,7 @@ def main():
            "-DKOLO_TESTS=OFF", "-DKOLO_BENCHMARKS=OFF")
     inside("ninja", "-C", "/kolo/build", "kolo_torch")
     inside("python3", "-c", WITHOUT_IMPORT)
-    for test in ("collectives", "failure", "train"):
+    for test in ("collectives", "uneven", "failure", "train"):
         inside("python3", "-B", f"/kolo/source/tests/torch/{test}_test.py")
     for ranks in ("2", "3"):
         inside("python3", "-B", "/kolo/source/tests/torch/suite.py", ranks, "--floor", "62")

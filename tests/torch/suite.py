@@ -1,7 +1,8 @@
-"""torch's own distributed tests, out of its package, on Kolo: suite.py WORLD_SIZE [--only NAME,NAME...] [--floor NUMBER].
+"""torch's own distributed tests, out of its package, on Kolo: suite.py WORLD_SIZE [--only NAME,NAME...] [--floor NUMBER] [--like BACKEND].
 
 A test that runs with Kolo and passes with Gloo must pass with Kolo, but for those of EXCEPTIONS. Skips are counted by
-reason. The tests are collected as for Gloo, so every test that Gloo runs is run."""
+reason. The tests are collected as for Gloo, so every test that Gloo runs is run. `--like mpi` collects them as for MPI, the only
+backend for which torch tests all-to-all on hosts."""
 import argparse
 import collections
 import io
@@ -50,10 +51,10 @@ def tell_tables(tests, common):
     tests.PROFILING_SUPPORTED_BACKENDS.append("kolo")  # not for send and recv, which Gloo carries under its own name
 
 
-def suite_class(world_size, backend):
+def suite_class(world_size, backend, like):
     """The test class. Its ranks are forked, because to import torch anew takes longer than most tests."""
     directory = tempfile.mkdtemp(prefix="tests-of-torch-")
-    os.environ.update(BACKEND="gloo", WORLD_SIZE=str(world_size), TEMP_DIR=directory, MASTER_ADDR="127.0.0.1",
+    os.environ.update(BACKEND=like, WORLD_SIZE=str(world_size), TEMP_DIR=directory, MASTER_ADDR="127.0.0.1",
                       INIT_METHOD="file://" + directory + "/join", OMP_NUM_THREADS="1", USE_LIBUV="0")
     provide_expecttest()
     import kolo_torch  # noqa: F401
@@ -92,13 +93,13 @@ def run(suite, names):
     return outcomes
 
 
-def in_own_process(world_size, backend, names):
+def in_own_process(arguments, backend, names):
     """torch reads the backend once per process."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
-        suite, directory = suite_class(world_size, backend)
+        suite, directory = suite_class(arguments.world_size, backend, arguments.like)
         outcomes = run(suite, names or sorted(name for name in dir(suite) if name.startswith("test_")))
         shutil.rmtree(directory, ignore_errors=True)
         with os.fdopen(write, "w") as out:
@@ -118,9 +119,10 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--floor", type=int, default=0)
     parser.add_argument("--backend", default="kolo")
+    parser.add_argument("--like", default="gloo")
     arguments = parser.parse_args()
     names = [name for name in arguments.only.split(",") if name]
-    outcomes = in_own_process(arguments.world_size, arguments.backend, names)
+    outcomes = in_own_process(arguments, arguments.backend, names)
     by_kind = collections.defaultdict(dict)
     for name, (kind, why) in outcomes.items():
         by_kind[kind][name] = why
@@ -129,7 +131,7 @@ def main():
     worse = []
     if failed and arguments.backend != "gloo":
         print("with Gloo:")
-        gloo = in_own_process(arguments.world_size, "gloo", failed)
+        gloo = in_own_process(arguments, "gloo", failed)
         worse = [name for name in failed if gloo[name][0] == "pass"]
     for why, number in collections.Counter(by_kind["skip"].values()).most_common():
         print(f"skipped {number}: {why}")

@@ -56,42 +56,57 @@ bool isPlain(const at::Tensor &tensor) {
 
 bool isOrdered(const at::Tensor &tensor) { return tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj(); }
 
-Blocks::Blocks(std::vector<at::Tensor> blocks) : tensors(std::move(blocks)) {}
+Blocks::Blocks(std::vector<at::Tensor> blocks, int64_t row) : tensors(std::move(blocks)), rowElements(row) {}
 
-bool Blocks::areAdjacent() const {
-  const auto *next = static_cast<const char *>(tensors.front().data_ptr());
+int64_t Blocks::rowOf(const at::Tensor &tensor) const { return rowElements > 0 ? rowElements : tensor.numel(); }
+
+void *Blocks::direct() const {
+  void *first = nullptr;
+  const char *next = nullptr;
   for (const at::Tensor &tensor : tensors) {
-    if (!isOrdered(tensor) || tensor.data_ptr() != next)
-      return false;
+    if (tensor.numel() == 0 && rowOf(tensor) == 0)
+      continue;
+    if (!first)
+      next = static_cast<char *>(first = tensor.data_ptr());
+    if (!isOrdered(tensor) || tensor.numel() != rowOf(tensor) || tensor.data_ptr() != next)
+      return nullptr;
     next += tensor.nbytes();
   }
-  return true;
+  return first;
 }
 
 void *Blocks::place(Scratch &scratch) {
-  if (tensors.empty())
-    return nullptr;
-  if (areAdjacent())
-    return tensors.front().data_ptr();
+  int64_t numElements = 0;
+  for (const at::Tensor &tensor : tensors)
+    numElements += rowOf(tensor);
+  void *memory = direct();
+  if (memory || numElements == 0)
+    return memory;
   const at::Tensor &first = tensors.front();
-  auto numTensors = static_cast<int64_t>(tensors.size());
-  int64_t numBytes = numTensors * static_cast<int64_t>(first.nbytes());
+  int64_t numBytes = numElements * static_cast<int64_t>(first.element_size());
   if (!scratch.defined() || scratch.numel() < numBytes)
     scratch = at::empty({numBytes}, at::kByte);
-  copy = at::from_blob(scratch.data_ptr(), {numTensors, first.numel()}, first.options().requires_grad(false));
+  copy = at::from_blob(scratch.data_ptr(), {numElements}, first.options().requires_grad(false));
   return scratch.data_ptr();
 }
 
-void Blocks::pack() {
+template <class Move> void Blocks::forEachCopy(const Move &move) {
+  if (!copy.defined())
+    return;
   at::NoGradGuard isData;
-  for (size_t index = 0; copy.defined() && index < tensors.size(); ++index)
-    copy.select(0, static_cast<int64_t>(index)).view(tensors[index].sizes()).copy_(tensors[index]);
+  int64_t first = 0;
+  for (const at::Tensor &tensor : tensors) {
+    move(tensor, copy.narrow(0, first, tensor.numel()).view(tensor.sizes()));
+    first += rowOf(tensor);
+  }
+}
+
+void Blocks::pack() {
+  forEachCopy([](const at::Tensor &tensor, const at::Tensor &part) { part.copy_(tensor); });
 }
 
 void Blocks::unpack() {
-  at::NoGradGuard isData;
-  for (size_t index = 0; copy.defined() && index < tensors.size(); ++index)
-    tensors[index].copy_(copy.select(0, static_cast<int64_t>(index)).view(tensors[index].sizes()));
+  forEachCopy([](const at::Tensor &tensor, const at::Tensor &part) { tensor.copy_(part); });
 }
 
 } // namespace kolo::torch_door

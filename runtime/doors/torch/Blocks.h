@@ -29,11 +29,13 @@ bool isOrdered(const at::Tensor &tensor);
 /// Memory that calls of one group use in turn.
 using Scratch = at::Tensor;
 
-/// Equal numbers of elements of one or more plain tensors, in order. Used on the thread that runs the call.
+/// Plain tensors of one type, in order. Used on the thread that runs the call.
 class Blocks {
 public:
   Blocks() = default;
-  explicit Blocks(std::vector<at::Tensor> blocks);
+  /// `rowElements`: from the beginning of one tensor to that of the next, at least as many as the longest tensor has.
+  /// 0: the tensors follow each other.
+  explicit Blocks(std::vector<at::Tensor> blocks, int64_t rowElements = 0);
 
   /// The memory of the tensors themselves if they are contiguous and adjacent, else of `scratch`, which grows if need
   /// be. Null if there is none. Call it before pack and unpack.
@@ -43,10 +45,15 @@ public:
   void unpack();
 
 private:
-  bool areAdjacent() const;
+  int64_t rowOf(const at::Tensor &tensor) const;
+  /// The memory of the tensors if they lie there as the call needs them, else null.
+  void *direct() const;
+  /// Calls `move` with each tensor and its part of the copy, if there is one.
+  template <class Move> void forEachCopy(const Move &move);
 
   std::vector<at::Tensor> tensors;
-  at::Tensor copy; // in scratch: one row per tensor; undefined if the tensors are used directly
+  int64_t rowElements = 0;
+  at::Tensor copy; // in scratch; undefined if the tensors are used directly
 };
 
 } // namespace kolo::torch_door

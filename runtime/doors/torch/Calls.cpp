@@ -1,5 +1,8 @@
 #include "Calls.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace kolo::torch_door {
 
 using runtime::CallArguments;
@@ -19,11 +22,20 @@ void Calls::end() {
   gloo.reset();
 }
 
-Status Calls::runChoice(Communicator &communicator, const Choice &choice, const void *input, void *output) {
+int64_t Part::blockBytes(int numRanks) const {
+  auto sumOf = [](const Counts &counts) { return std::accumulate(counts.begin(), counts.end(), int64_t(0)); };
+  int64_t count =
+      choice.shape.hasTables ? std::max(sumOf(inputCounts), sumOf(outputCounts)) / numRanks : choice.shape.count;
+  return count * choice.shape.elementBytes();
+}
+
+Status Calls::runChoice(Communicator &communicator, const Choice &choice, const void *input, void *output,
+                        const runtime::BlockTables *blocks) {
   CallArguments &call = arguments[choice.mesh];
   choice.shape.enter(call);
   call.input = input;
   call.output = output;
+  call.blocks = blocks;
   return communicator.run(*choice.plugin, call);
 }
 
@@ -31,7 +43,8 @@ Status Calls::runPart(Communicator &communicator, Part &part) {
   void *output = part.output.place(outputScratch);
   const void *input = part.isInPlace ? output : part.input.place(inputScratch);
   (part.isInPlace ? part.output : part.input).pack();
-  Status status = runChoice(communicator, part.choice, input, output);
+  const runtime::BlockTables blocks{{part.inputCounts, {}}, {part.outputCounts, {}}};
+  Status status = runChoice(communicator, part.choice, input, output, part.choice.shape.hasTables ? &blocks : nullptr);
   if (status.isOk())
     part.output.unpack();
   return status;
@@ -85,7 +98,7 @@ Status Calls::runParts(Communicator &communicator, Parts &parts, const GlooCall 
     }
     if (!status.isOk())
       return status;
-    carriedBytes += part.choice.shape.count * static_cast<int64_t>(runtime::sizeBytes(part.choice.shape.type));
+    carriedBytes += part.blockBytes(communicator.size());
   }
   if (isForwarded)
     door().countForwarded(noMemory);

@@ -28,12 +28,19 @@ struct Label {
   bool isAsync;
 };
 
+/// The elements of each block of a buffer, as Kolo counts them.
+using Counts = std::vector<int64_t>;
+
 /// One collective of a call: its shape and memory. A call may have several.
 struct Part {
   Choice choice;
   Blocks input, output;
-  bool isInPlace = false; // `output` is both
-  GlooCall instead = {};  // of this part alone; empty: the whole call goes to Gloo
+  bool isInPlace = false;                     // `output` is both
+  GlooCall instead = {};                      // of this part alone; empty: the whole call goes to Gloo
+  Counts inputCounts = {}, outputCounts = {}; // if the shape has tables
+
+  /// What one rank contributes, or takes; where such blocks differ in length, on average.
+  int64_t blockBytes(int numRanks) const;
 };
 using Parts = std::vector<Part>;
 
@@ -70,7 +77,8 @@ public:
   uint64_t count() const { return sequence; }
 
 private:
-  runtime::Status runChoice(runtime::Communicator &communicator, const Choice &choice, const void *input, void *output);
+  runtime::Status runChoice(runtime::Communicator &communicator, const Choice &choice, const void *input, void *output,
+                            const runtime::BlockTables *blocks = nullptr);
   runtime::Status runPart(runtime::Communicator &communicator, Part &part);
   runtime::Status runParts(runtime::Communicator &communicator, Parts &parts, const GlooCall &instead, Work &work);
   runtime::Status agreeOn(runtime::Communicator &communicator, const Agreement &agreement, bool &isAgreed);

@@ -2,6 +2,7 @@
 
 #include "Blocks.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -49,23 +50,35 @@ Door &door() {
   return *opened;
 }
 
+const at::Tensor &longestOf(const std::vector<at::Tensor> &tensors) {
+  return *std::ranges::max_element(tensors, {}, &at::Tensor::numel);
+}
+
+bool haveEqualSizes(const std::vector<at::Tensor> &tensors) {
+  auto isLike = [&](const at::Tensor &tensor) { return tensor.numel() == tensors.front().numel(); };
+  return std::ranges::all_of(tensors, isLike);
+}
+
 const char *whyNotMoved(const at::Tensor &tensor) {
   if (!isPlain(tensor))
     return notPlain;
   return movedType(tensor.scalar_type()) ? nullptr : otherType;
 }
 
-size_t Choices::ShapeHash::operator()(const Shape &shape) const {
+size_t Choices::ShapeHash::operator()(const AgreedShape &shape) const {
   uint64_t hash = static_cast<uint64_t>(shape.count);
-  for (auto part : {static_cast<uint64_t>(shape.kind), static_cast<uint64_t>(shape.type),
-                    static_cast<uint64_t>(shape.reduction), static_cast<uint64_t>(shape.root)})
+  for (auto part :
+       {static_cast<uint64_t>(shape.kind), static_cast<uint64_t>(shape.type), static_cast<uint64_t>(shape.reduction),
+        static_cast<uint64_t>(shape.root), static_cast<uint64_t>(shape.hasTables)})
     hash = (hash ^ part) * 0x100000001b3;
   return static_cast<size_t>(hash);
 }
 
-Choice Choices::choose(const Shape &shape) const {
+Choice Choices::choose(const AgreedShape &shape) const {
   CallArguments asked;
+  const runtime::BlockTables anyTables;
   shape.enter(asked);
+  asked.blocks = shape.hasTables ? &anyTables : nullptr;
   std::string why;
   Choice choice{door().find(communicator, asked, why), shape};
   if (!choice.plugin)
@@ -75,7 +88,7 @@ Choice Choices::choose(const Shape &shape) const {
   return choice;
 }
 
-Choice Choices::find(const Shape &shape) {
+Choice Choices::find(const AgreedShape &shape) {
   auto found = known.find(shape);
   if (found != known.end())
     return found->second;
@@ -86,11 +99,24 @@ Choice Choices::find(const Shape &shape) {
   return choice;
 }
 
+Choice Choices::findTabled(AgreedShape shape) {
+  shape.hasTables = true;
+  shape.count = 0;
+  return find(shape);
+}
+
+Choice Choices::forBlocks(const Choice &longest, const std::vector<at::Tensor> &blocks) {
+  if (!longest.hasShape() || haveEqualSizes(blocks))
+    return longest;
+  Choice tabled = findTabled(longest.shape);
+  return tabled.plugin ? tabled : longest;
+}
+
 Choice Choices::ofMove(CollectiveKind collective, const at::Tensor &block, int root) {
   if (const char *reason = whyNotMoved(block))
     return {nullptr, {}, reason};
   std::optional<MovedType> type = movedType(block.scalar_type());
-  return find({collective, type->type, Reduction::Sum, block.numel() * type->perElement, root});
+  return find({{collective, type->type, Reduction::Sum, block.numel() * type->perElement, root}});
 }
 
 Choice Choices::ofReduction(CollectiveKind collective, const at::Tensor &block, const c10d::ReduceOp &op, int root) {
@@ -102,7 +128,16 @@ Choice Choices::ofReduction(CollectiveKind collective, const at::Tensor &block, 
   std::optional<Reduction> reduction = reductionOf(op);
   if (!reduction)
     return {nullptr, {}, "operation"};
-  return find({collective, *type, *reduction, block.numel(), root});
+  return find({{collective, *type, *reduction, block.numel(), root}});
+}
+
+Choice Choices::ofMove(CollectiveKind collective, const std::vector<at::Tensor> &blocks) {
+  return forBlocks(ofMove(collective, longestOf(blocks)), blocks);
+}
+
+Choice Choices::ofReduction(CollectiveKind collective, const std::vector<at::Tensor> &blocks,
+                            const c10d::ReduceOp &op) {
+  return forBlocks(ofReduction(collective, longestOf(blocks), op), blocks);
 }
 
 } // namespace kolo::torch_door

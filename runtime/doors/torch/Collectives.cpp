@@ -48,14 +48,22 @@ GlooCall onGloo(WorkPointer (Base::*function)(Output &, Input &, const Options &
   };
 }
 
+/// Gloo takes lists of tensors of one size, and divides by it. So it gets all `blocks` as long as the longest, if they
+/// differ or are empty.
+GlooCall inEqualBlocks(const Tensors &blocks, GlooCall call) {
+  const int64_t longest = longestOf(blocks).numel();
+  if (haveEqualSizes(blocks) && longest > 0)
+    return call;
+  return [longest = std::max<int64_t>(longest, 1), call = std::move(call)](Base &gloo, StandIns &standIns) {
+    standIns.padTo(longest);
+    return call(gloo, standIns);
+  };
+}
+
 void checkBlocks(const at::Tensor &whole, const at::Tensor &block, int size, const char *what) {
   if (whole.scalar_type() != block.scalar_type() || whole.numel() != block.numel() * size)
     refuse(what, "a tensor of " + std::to_string(whole.numel()) + " elements does not hold " + std::to_string(size) +
                      " of " + std::to_string(block.numel()) + " of the same type");
-}
-
-bool haveEqualSizes(const Tensors &list, int64_t numElements) {
-  return std::all_of(list.begin(), list.end(), [&](const at::Tensor &tensor) { return tensor.numel() == numElements; });
 }
 
 /// A list of tensors of one type that Kolo can reach.
@@ -70,12 +78,41 @@ void checkRoot(int64_t root, int size, const char *what) {
     refuse(what, "root " + std::to_string(root) + " is not one of " + std::to_string(size) + " ranks");
 }
 
-/// `list`: one tensor for every rank.
-void checkList(const Tensors &list, const at::Tensor &like, int size, const char *what) {
+/// `list`: one tensor for every rank; `own`: that of this one.
+void checkBlocks(const Tensors &list, const at::Tensor &own, int rank, int size, const char *what) {
   if (list.size() != static_cast<size_t>(size))
     refuse(what, "needs " + std::to_string(size) + " tensors in the list, not " + std::to_string(list.size()));
-  if (!areAlike(list, like) || !haveEqualSizes(list, like.numel()))
+  if (!areAlike(list, own) || list[static_cast<size_t>(rank)].numel() != own.numel())
     refuse(what, "the tensors of the list differ in type or size from the tensor of one rank");
+}
+
+/// The same, of tensors of one size.
+void checkList(const Tensors &list, const at::Tensor &own, int size, const char *what) {
+  checkBlocks(list, own, 0, size, what);
+  if (!haveEqualSizes(list))
+    refuse(what, "the tensors of the list differ in size");
+}
+
+Counts countsOf(const std::vector<int64_t> &sizes, int64_t perElement) {
+  Counts counts = sizes;
+  for (int64_t &count : counts)
+    count *= perElement;
+  return counts;
+}
+
+/// One collective of `input` and `output`, of which one has a tensor for every rank, and the other that of this one.
+Part partOf(const Choice &choice, const Tensors &input, const Tensors &output) {
+  if (!choice.hasShape())
+    return {choice, {}, {}};
+  if (!choice.shape.hasTables) {
+    int64_t rowElements = longestOf(input.size() > output.size() ? input : output).numel();
+    return {choice, Blocks(input, rowElements), Blocks(output, rowElements)};
+  }
+  const int64_t perElement = static_cast<int64_t>(input.front().element_size()) / choice.shape.elementBytes();
+  Part part = {choice, Blocks(input), Blocks(output)};
+  part.inputCounts = countsOf(sizesOf(input), perElement);
+  part.outputCounts = countsOf(sizesOf(output), perElement);
+  return part;
 }
 
 } // namespace
@@ -129,10 +166,10 @@ WorkPointer Group::allgather(TensorLists &outputs, Tensors &inputs, const c10d::
   const Label label = {c10d::OpType::ALLGATHER, "kolo:all_gather", isAsync(options)};
   const at::Tensor &input = only(inputs, "all_gather");
   const Tensors &output = only(outputs, "all_gather");
-  checkList(output, input, getSize(), "all_gather");
-  Choice choice = choices.ofMove(CollectiveKind::AllGather, input);
-  return calls.run(label, {Part{choice, Blocks(inputs), Blocks(output)}}, inputs, output,
-                   onGloo(&Base::allgather, outputs, inputs, options));
+  checkBlocks(output, input, getRank(), getSize(), "all_gather");
+  Choice choice = choices.ofMove(CollectiveKind::AllGather, output);
+  return calls.run(label, {partOf(choice, inputs, output)}, inputs, output,
+                   inEqualBlocks(output, onGloo(&Base::allgather, outputs, inputs, options)));
 }
 
 WorkPointer Group::_allgather_base(at::Tensor &output, at::Tensor &input, const c10d::AllgatherOptions &options) {
@@ -157,9 +194,9 @@ WorkPointer Group::allgather_coalesced(TensorLists &outputs, Tensors &inputs, co
         refuse(what, "the lists differ in length");
       output.push_back(ofRank[index]);
     }
-    checkList(output, inputs[index], getSize(), what);
-    Choice choice = choices.ofMove(CollectiveKind::AllGather, inputs[index]);
-    parts.push_back(Part{choice, Blocks({inputs[index]}), Blocks(std::move(output))});
+    checkBlocks(output, inputs[index], getRank(), getSize(), what);
+    Choice choice = choices.ofMove(CollectiveKind::AllGather, output);
+    parts.push_back(partOf(choice, {inputs[index]}, output));
     if (!choice.plugin)
       break;
   }
@@ -201,10 +238,10 @@ WorkPointer Group::reduce_scatter(Tensors &outputs, TensorLists &inputs, const c
   const Label label = {c10d::OpType::REDUCE_SCATTER, "kolo:reduce_scatter", isAsync(options)};
   const at::Tensor &output = only(outputs, "reduce_scatter");
   const Tensors &input = only(inputs, "reduce_scatter");
-  checkList(input, output, getSize(), "reduce_scatter");
-  Choice choice = choices.ofReduction(CollectiveKind::ReduceScatter, output, options.reduceOp);
-  return calls.run(label, {Part{choice, Blocks(input), Blocks(outputs)}}, input, outputs,
-                   onGloo(&Base::reduce_scatter, outputs, inputs, options));
+  checkBlocks(input, output, getRank(), getSize(), "reduce_scatter");
+  Choice choice = choices.ofReduction(CollectiveKind::ReduceScatter, input, options.reduceOp);
+  return calls.run(label, {partOf(choice, input, outputs)}, input, outputs,
+                   inEqualBlocks(input, onGloo(&Base::reduce_scatter, outputs, inputs, options)));
 }
 
 WorkPointer Group::_reduce_scatter_base(at::Tensor &output, at::Tensor &input,
@@ -237,7 +274,8 @@ WorkPointer Group::alltoall_base(at::Tensor &output, at::Tensor &input, std::vec
                         Exchange(output, outputSplits, input, inputSplits, getSize()), options, asIs);
 }
 
-/// Ranks see only the sizes that they send and receive themselves. So they agree first, as part of the call.
+/// Ranks see only the sizes that they send and receive themselves, so the call has block tables whatever the sizes. If
+/// no program takes tables, the ranks agree first whether all sizes are equal, as part of the call.
 /// `asIs`: what Gloo gets if not even bytes can be moved.
 WorkPointer Group::exchangeBlocks(const Label &label, const Exchange &exchange, const c10d::AllToAllOptions &options,
                                   GlooCall asIs) {
@@ -247,14 +285,20 @@ WorkPointer Group::exchangeBlocks(const Label &label, const Exchange &exchange, 
   if (const char *reason = whyNotMoved(like))
     return calls.forward(label, reason, exchange.outputs, std::move(asIs));
   auto viaGloo = [exchange, options](Base &to, StandIns &standIns) { return exchange.start(to, standIns, options); };
+  const MovedType type = *movedType(like.scalar_type());
+  Part part = {choices.findTabled({{CollectiveKind::AllToAll, type.type}}), Blocks(exchange.inputs),
+               Blocks(exchange.outputs)};
+  if (part.choice.plugin) {
+    part.inputCounts = countsOf(exchange.inputSizes, type.perElement);
+    part.outputCounts = countsOf(exchange.outputSizes, type.perElement);
+    return calls.run(label, {std::move(part)}, exchange.inputs, exchange.outputs, viaGloo);
+  }
   if (!agreement.plugin)
     return calls.forward(label, noProgram, exchange.outputs, viaGloo);
-  const MovedType type = *movedType(like.scalar_type());
   const int64_t evenSize = exchange.evenSize();
-  Part part = {{}, Blocks(exchange.inputs), Blocks(exchange.outputs)};
   if (evenSize >= 0)
     part.choice =
-        choices.find({CollectiveKind::AllToAll, type.type, runtime::Reduction::Sum, evenSize * type.perElement});
+        choices.find({{CollectiveKind::AllToAll, type.type, runtime::Reduction::Sum, evenSize * type.perElement}});
   return calls.runIfAgreed(label, {agreement, evenSize}, std::move(part), exchange.inputs, exchange.outputs, viaGloo);
 }
 

@@ -14,13 +14,6 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-Sizes sizesOf(const std::vector<at::Tensor> &list) {
-  Sizes sizes;
-  for (const at::Tensor &tensor : list)
-    sizes.push_back(tensor.numel());
-  return sizes;
-}
-
 int64_t sumOf(const Sizes &sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t(0)); }
 
 [[noreturn]] void refuse(const std::string &why) { throw std::invalid_argument("kolo: all_to_all_single: " + why); }
@@ -77,6 +70,13 @@ at::Tensor placeFor(std::vector<at::Tensor> outputs, int64_t numBytes, StandIns 
 }
 
 } // namespace
+
+Sizes sizesOf(const std::vector<at::Tensor> &tensors) {
+  Sizes sizes;
+  for (const at::Tensor &tensor : tensors)
+    sizes.push_back(tensor.numel());
+  return sizes;
+}
 
 Exchange::Exchange(std::vector<at::Tensor> written, std::vector<at::Tensor> read)
     : outputs(std::move(written)), inputs(std::move(read)), outputSizes(sizesOf(outputs)), inputSizes(sizesOf(inputs)) {

@@ -11,6 +11,9 @@
 
 namespace kolo::torch_door {
 
+/// In elements.
+std::vector<int64_t> sizesOf(const std::vector<at::Tensor> &tensors);
+
 struct Exchange {
   std::vector<at::Tensor> outputs, inputs;      // one for every rank, or one with the blocks of all ranks
   std::vector<int64_t> outputSizes, inputSizes; // in elements, by rank

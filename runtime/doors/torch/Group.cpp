@@ -73,7 +73,7 @@ Status comparePlugins(StoreExchange &exchange, std::vector<GroupFacts> &all) {
   return {};
 }
 
-constexpr Shape agreementShape = {CollectiveKind::AllReduce, DataType::I64, Reduction::Max, 2};
+constexpr AgreedShape agreementShape = {{CollectiveKind::AllReduce, DataType::I64, Reduction::Max, 2}};
 
 } // namespace
 

@@ -5,6 +5,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/core/jit_type.h>
+#include <ATen/ops/zeros.h>
 
 #include <stdexcept>
 #include <string>
@@ -18,20 +19,34 @@ void checkWritable(const at::Tensor &tensor, const char *call) {
                                 "contiguous");
 }
 
-static at::Tensor copyOf(const at::Tensor &tensor) { return tensor.detach().clone(at::MemoryFormat::Contiguous); }
+bool StandIns::isNeededFor(const at::Tensor &tensor) const {
+  return isPlain(tensor) && (paddedElements || !isOrdered(tensor));
+}
+
+std::pair<at::Tensor, at::Tensor> StandIns::copyOf(const at::Tensor &tensor) const {
+  if (!paddedElements) {
+    at::Tensor copy = tensor.detach().clone(at::MemoryFormat::Contiguous);
+    return {copy, copy};
+  }
+  at::NoGradGuard isData;
+  at::Tensor padded = at::zeros({*paddedElements}, tensor.options().requires_grad(false));
+  at::Tensor part = padded.narrow(0, 0, tensor.numel()).view(tensor.sizes());
+  part.copy_(tensor);
+  return {padded, part};
+}
 
 void StandIns::forInput(at::Tensor &tensor) const {
-  if (isPlain(tensor) && !isOrdered(tensor))
-    tensor = copyOf(tensor);
+  if (isNeededFor(tensor))
+    tensor = copyOf(tensor).first;
 }
 
 void StandIns::forOutput(at::Tensor &tensor) {
   checkWritable(tensor, call);
-  if (!isPlain(tensor) || isOrdered(tensor))
+  if (!isNeededFor(tensor))
     return;
-  at::Tensor standIn = copyOf(tensor);
+  auto [copy, standIn] = copyOf(tensor);
   add(tensor, standIn);
-  tensor = std::move(standIn);
+  tensor = std::move(copy);
 }
 
 void StandIns::add(const at::Tensor &tensor, at::Tensor standIn) { written.emplace_back(tensor, std::move(standIn)); }

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,9 @@ class StandIns {
 public:
   /// `title`: of the call, for messages; of static life time.
   explicit StandIns(const char *title) : call(title) {}
+
+  /// From now on, every tensor gets a stand-in of one dimension and so many elements, of which it is the first ones.
+  void padTo(int64_t numElements) { paddedElements = numElements; }
 
   /// Replaces what the call only reads.
   void forInput(at::Tensor &tensor) const;
@@ -41,7 +45,12 @@ public:
   void copyBack() const;
 
 private:
+  bool isNeededFor(const at::Tensor &tensor) const;
+  /// A copy for Gloo, and the part of it that stands for the tensor.
+  std::pair<at::Tensor, at::Tensor> copyOf(const at::Tensor &tensor) const;
+
   const char *call;
+  std::optional<int64_t> paddedElements;
   std::vector<std::pair<at::Tensor, at::Tensor>> written; // a tensor, and what stands for it
 };
 
