@@ -141,7 +141,8 @@ template <class T> std::string Run::job(const CallShape &shape, DataType type, b
 /// take turns, which changes nothing but the kernel: with two numbers of lanes, every count has both.
 std::string Run::jobs(CallShape shape) {
   int numRoots = shape.isRooted() ? shape.groupSize() : 1, turn = lanes;
-  const bool takesTables = info.proofOf(shape.mesh)->takesTables;
+  const Proof *proof = info.proofOf(shape.mesh); // programs that race have none
+  const bool takesTables = proof && proof->takesTables;
   for (auto [count, hasTables] :
        {std::pair(1, false), {7, false}, {333, false}, {1500, false}, {7, true}, {1500, true}})
     for (int root = 0; root < numRoots; ++root)
