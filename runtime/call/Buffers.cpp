@@ -123,7 +123,8 @@ template <class Copy> void forEachBlock(const Call &call, const Pieces &pieces, 
 
 /// A rank announces the places of input and output, if peers access its buffers. The same on all ranks.
 static bool arePlacesAnnounced(const Call &call) {
-  return !call.publishes && placesBytes(call) <= Announcement::maxPublishedBytes;
+  const size_t numBytes = static_cast<size_t>(call.largest.input + call.largest.output) * sizeof(int64_t);
+  return !call.publishes && numBytes <= Announcement::maxPublishedBytes;
 }
 
 Result<std::byte *> Arena::reserve(SegmentTable &segments, Holding &holding, size_t sizeBytes) {
@@ -226,10 +227,6 @@ void copyInput(const Call &call, std::byte *aside) {
     if (int64_t count = call.countOf(KOLO_INPUT, block); count > 0)
       std::memcpy(aside + call.bytesToBlock(KOLO_INPUT, block), call.input + call.bytesToBlock(KOLO_INPUT, block),
                   static_cast<size_t>(count * call.elementBytes));
-}
-
-size_t placesBytes(const Call &call) {
-  return static_cast<size_t>(call.largest.input + call.largest.output) * sizeof(int64_t);
 }
 
 int64_t elementsInPiece(const Call &call, const Pieces &pieces, int64_t piece, size_t role, int64_t block) {

@@ -100,9 +100,6 @@ struct Buffers {
 /// be anybody's.
 void copyInput(const Call &call, std::byte *aside);
 
-/// Bytes of the tables of places that a rank announces: of all blocks of input and output of a root.
-size_t placesBytes(const Call &call);
-
 /// Elements of one piece, as the collective counts them. Of blocks with counts of their own, at most so many.
 int64_t pieceCount(const Call &call, const Pieces &pieces, int64_t piece);
 

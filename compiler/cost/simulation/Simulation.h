@@ -56,8 +56,8 @@ public:
   ~Simulation();
 
   /// `bytes`: as LowerBound counts; rounded up so that all blocks have as many. With `counts`, those of the vector that
-  /// is cut into blocks: see BlockCounts. Fails where the program needs too much memory, or does not end. `timeline`,
-  /// if any, gets what every rank does when.
+  /// is cut into blocks: see BlockCounts; one thread predicts at a time then. Fails where the program needs too much
+  /// memory, or does not end. `timeline`, if any, gets what every rank does when.
   std::variant<SimulationOutcome, CostMistake> predict(int64_t bytes, Timeline *timeline = nullptr) const;
 
   /// By a statement's number in a timeline.

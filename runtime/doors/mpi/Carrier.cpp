@@ -259,17 +259,21 @@ std::byte *Carrier::reserve(Packed &packed, size_t sizeBytes) {
   return packed.memory.get();
 }
 
-std::optional<int> Carrier::perform(const Request &request) {
-  if (request.shape.count == 0)
-    return forward(request.function, "no data");
-  if (request.shape.largestBytes(numRanks) > INT_MAX)
-    return forward(request.function, "more than 2 GiB");
+template <class AnyRequest> std::optional<int> Carrier::performDecided(AnyRequest &request) {
   Decision &decision = decide(request.function, request.shape);
   if (!decision.plugin)
     return forward(request.function, "no program");
   if (std::optional<Mistake> mistake = findMistake(request)) [[unlikely]]
     return fail(request.function, {StatusCode::InvalidArgument, mistake->text}, mistake->code);
   return run(request, decision);
+}
+
+std::optional<int> Carrier::perform(const Request &request) {
+  if (request.shape.count == 0)
+    return forward(request.function, "no data");
+  if (request.shape.largestBytes(numRanks) > INT_MAX)
+    return forward(request.function, "more than 2 GiB");
+  return performDecided(request);
 }
 
 std::optional<int> Carrier::run(const Request &request, Decision &decision) {
@@ -309,12 +313,7 @@ std::optional<int> Carrier::run(const Request &request, Decision &decision) {
 std::optional<int> Carrier::perform(TabledRequest &&request) {
   if (request.input.isWrong() || request.output.isWrong() || request.shape.root < 0 || request.shape.root >= numRanks)
     return forward(request.function, "wrong argument");
-  Decision &decision = decide(request.function, request.shape);
-  if (!decision.plugin)
-    return forward(request.function, "no program");
-  if (std::optional<Mistake> mistake = findMistake(request)) [[unlikely]]
-    return fail(request.function, {StatusCode::InvalidArgument, mistake->text}, mistake->code);
-  return run(request, decision);
+  return performDecided(request);
 }
 
 /// Packing is a matter of this rank alone. So is memory between the blocks of one buffer in which the other has blocks:

@@ -87,6 +87,7 @@ private:
   std::nullopt_t forwardForMemory(const char *function, const runtime::Status &status);
   int fail(const char *function, const runtime::Status &status, int code = MPI_ERR_OTHER) const;
   static std::byte *reserve(Packed &packed, size_t sizeBytes);
+  template <class AnyRequest> std::optional<int> performDecided(AnyRequest &request);
   std::optional<int> run(const Request &request, Decision &decision);
   std::optional<int> run(TabledRequest &request, Decision &decision);
   /// Runs what was decided, with the buffers in the decision, and counts it. Nothing: the caller forwards it.
