@@ -77,4 +77,37 @@ std::optional<TableObstacle> findTableObstacle(ProgramOp program) {
   return obstacle;
 }
 
+/// What a move does that row lists do not allow; null: nothing.
+static const char *findRowMisuse(MoveInterface move) {
+  auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
+  const BufferRole source = roleOf(move.getSource()), destination = roleOf(move.getDestination());
+  if (!isOfCaller(source) && !isOfCaller(destination))
+    return nullptr;
+  if (source == BufferRole::Output)
+    return "an output is read";
+  if (destination == BufferRole::Input)
+    return "an input is written";
+  if (move.getSourceRank())
+    return "a rank reads memory of another one";
+  if (isa<ChannelReduceOp>(move.getOperation()))
+    return "something is combined";
+  if (arePackets(move.getSource()) || arePackets(move.getDestination()))
+    return "rows go in packets";
+  return destination == BufferRole::Output && move.getDestinationRank() && source != BufferRole::Input
+             ? "an output is written with what is no input of the rank that writes it"
+             : nullptr;
+}
+
+std::optional<TableObstacle> findRowObstacle(ProgramOp program) {
+  std::optional<TableObstacle> obstacle = findTableObstacle(program);
+  program.walk([&](Operation *op) {
+    const char *misuse = isa<FuseOp, DivideOp>(op) ? "elements are combined" : nullptr;
+    if (auto move = dyn_cast<MoveInterface>(op))
+      misuse = findRowMisuse(move);
+    if (misuse && !obstacle)
+      obstacle = {op->getLoc(), misuse};
+  });
+  return obstacle;
+}
+
 } // namespace kolo

@@ -1,6 +1,7 @@
 #include "call/Buffers.h"
 
 #include "base/Error.h"
+#include "call/RowLists.h"
 #include "memory/Copy.h"
 
 #include <algorithm>
@@ -31,9 +32,10 @@ Location locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t
 }
 
 /// Whether a staged call copies a buffer. A program without entry barrier copies both, because all its pieces must have
-/// one shape: a smaller last piece would be another shape, before which all ranks must have left the previous piece.
+/// one shape: a smaller last piece would be another shape, before which all ranks must have left the previous piece. A
+/// call with row lists copies both: then no program sees rows.
 bool isCopied(const Call &call, size_t role) {
-  return !call.info->enters || (role == KOLO_INPUT ? call.info->sharesInput : call.info->sharesOutput);
+  return !call.info->enters || call.rows || (role == KOLO_INPUT ? call.info->sharesInput : call.info->sharesOutput);
 }
 
 int64_t wholeLines(const Call &call, int64_t count) {
@@ -113,10 +115,18 @@ struct Strided {
 
 template <class Copy> void forEachBlock(const Call &call, const Pieces &pieces, int64_t number, Strided at, Copy copy) {
   int64_t begin = number * pieces.count;
-  for (int64_t block = 0; block < at.numBlocks; ++block)
-    if (int64_t count = elementsInPiece(call, pieces, number, at.role, block); count > 0)
-      copy(at.whole + call.bytesToBlock(at.role, block) + begin * call.elementBytes,
-           at.piece + block * pieces.count * call.elementBytes, static_cast<size_t>(count * call.elementBytes));
+  for (int64_t block = 0; block < at.numBlocks; ++block) {
+    int64_t whole = call.bytesToBlock(at.role, block) + begin * call.elementBytes;
+    std::byte *piece = at.piece + block * pieces.count * call.elementBytes;
+    int64_t rest = elementsInPiece(call, pieces, number, at.role, block) * call.elementBytes;
+    while (rest > 0) {
+      const RowRange range = call.rows ? rangeOf(*call.rows, at.role, whole, rest) : RowRange{whole, rest};
+      copy(at.whole + range.offsetBytes, piece, static_cast<size_t>(range.sizeBytes));
+      whole += range.sizeBytes;
+      piece += range.sizeBytes;
+      rest -= range.sizeBytes;
+    }
+  }
 }
 
 } // namespace

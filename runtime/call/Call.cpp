@@ -2,6 +2,7 @@
 
 #include "base/Error.h"
 #include "call/BlockTables.h"
+#include "call/RowLists.h"
 #include "call/WideAverage.h"
 #include "loader/Selection.h"
 
@@ -271,7 +272,7 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
 /// What a call with block tables needs that is no matter of counts.
 Status checkTables(const CallArguments &arguments, const Planner &planner, const Call &call) {
   if (!arguments.blocks)
-    return {};
+    return arguments.rows ? error(StatusCode::InvalidArgument, "a call with row lists needs block tables") : Status();
   const CollectiveFacts facts = factsOf(call.info->collective);
   if (!isPerRank(facts.input) && !isPerRank(facts.output))
     return error(StatusCode::InvalidArgument, "{} has one block, and takes no block tables",
@@ -286,6 +287,8 @@ Status checkTables(const CallArguments &arguments, const Planner &planner, const
   if (const Proof *proof = call.info->proofOf(sizes); !proof || !proof->takesTables)
     return error(StatusCode::InvalidArgument, "program '{}' takes no block tables on mesh {}", call.info->name,
                  call.mesh.toString());
+  if (arguments.rows && !call.info->takesRows)
+    return error(StatusCode::InvalidArgument, "program '{}' takes no row lists", call.info->name);
   return {};
 }
 
@@ -303,6 +306,9 @@ Status sizeTabled(const BlockTables &blocks, const CallArguments &arguments, con
   }
   if (Status status = takeTables(blocks, arguments, call); !status.isOk())
     return status;
+  if (arguments.rows)
+    if (Status status = takeRows(*arguments.rows, call); !status.isOk())
+      return status;
   call.key.count = std::max(call.tables->longest, planner.longestBlock);
   int64_t ownBytes = std::max(call.tables->numElements[KOLO_INPUT], call.tables->numElements[KOLO_OUTPUT]);
   call.largestBytes = std::max(ownBytes * call.elementBytes, planner.largestBytes);

@@ -54,6 +54,13 @@ struct CallTables {
   std::optional<int64_t> inPlaceElements;    // of the input in the output when in place; nothing: it cannot be
 };
 
+/// The row lists of a call on this rank: see RowLists. They are the caller's, who keeps them while the call runs.
+struct CallRows {
+  int64_t rowBytes = 0;
+  const int32_t *lists[2] = {}; // by role; null: none
+  const int32_t *landing = nullptr;
+};
+
 /// The caller's buffers. A size is 0 if the collective does not use the buffer on this rank.
 struct CallBuffers {
   std::byte *input = nullptr;
@@ -66,6 +73,7 @@ struct CallBuffers {
   int64_t largestBytes = 0;                 // of the largest buffer of any rank, as the ranks agreed
   std::shared_ptr<const CallTables> tables; // null: all blocks have `count` elements, and follow each other
   CountDigests digests;                     // if there are tables
+  std::optional<CallRows> rows;             // nothing: blocks lie where the tables say
   MemoryKind memory = MemoryKind::Windows;  // where this rank's buffers are, if the program was selected
 
   void setPointers(const CallArguments &arguments) {

@@ -21,9 +21,11 @@ inline bool areEqual(const BlockTables *left, const BlockTables *right) {
   return right && areSame(left->input, right->input) && areSame(left->output, right->output);
 }
 
-/// Whether two calls are the same but for plugin and buffers, and for what some programs ignore: reduction and root.
+/// Whether two calls are the same but for plugin and buffers, and for what some programs ignore: reduction and root. A
+/// call with row lists is the same as no other one: their numbers change from call to call.
 inline bool areAlike(const CallArguments &left, const CallArguments &right) {
-  return (left.blocks ? areEqual(left.blocks, right.blocks) : !right.blocks && left.count == right.count) &&
+  return !left.rows && !right.rows &&
+         (left.blocks ? areEqual(left.blocks, right.blocks) : !right.blocks && left.count == right.count) &&
          left.custom == right.custom && (left.custom.kernel || left.type == right.type) &&
          left.collective == right.collective && left.allowsLoss == right.allowsLoss && left.lanes == right.lanes &&
          left.program == right.program && left.mesh == right.mesh;
@@ -66,6 +68,8 @@ public:
 
   CallIdentity identity() const { return {pluginLoad, copy}; }
   const CallArguments &arguments() const { return copy; }
+  /// Whether another call may be the same.
+  bool isRepeatable() const { return !copy.rows; }
   /// Whether the call is the same to the peers, by whatever load of the plugin.
   bool isRepeatedBy(const CallArguments &call) const {
     return (!usesReduction || copy.reduction == call.reduction) && (!usesRoot || copy.root == call.root) &&

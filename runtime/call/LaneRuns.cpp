@@ -25,6 +25,7 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
       result.blockPlaces[role] = plan.buffers.tables.places[role].data();
       result.peerPlaces[role] = plan.peers.places[0][role].data();
     }
+  result.hasRows = plan.call.rows && !isStaged(plan.buffers.staging);
   result.elementBytes = plan.call.elementBytes;
   result.root = plan.call.root;
   result.lane = lane;

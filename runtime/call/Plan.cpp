@@ -75,6 +75,8 @@ Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &argumen
     if (plan && plan->request.identity() == CallIdentity{plugin.load, arguments} &&
         isSamePlace(plan->request.arguments(), arguments))
       index = i;
+    else if (index == oldest && plan && !plan->request.isRepeatable())
+      index = i;
   }
   std::unique_ptr<Plan> former = std::exchange(plans[index], std::make_unique<Plan>(plugin, arguments));
   replaced = former ? std::move(former->access) : PlanAccess();

@@ -99,7 +99,8 @@ public:
   Plan *find(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
              const MemoryRules &rules);
 
-  /// Returns an empty plan for this call. It replaces an older plan for it, or else the oldest plan. May throw
+  /// Returns an empty plan for this call. It replaces an older plan for it, or else one of a call that none repeats, or
+  /// else the oldest plan. May throw
   /// std::bad_alloc.
   Plan &replace(const PluginState &plugin, const CallArguments &arguments);
 

@@ -1,8 +1,9 @@
-// Services: what generated code calls in the runtime: signal, wait, put, get, flush, awaitPacket.
+// Services: what generated code calls in the runtime: signal, wait, put, get, flush, awaitPacket, moveRows.
 #include "call/Lane.h"
 #include "call/Plan.h"
 
 #include "base/Error.h"
+#include "call/RowLists.h"
 #include "memory/Copy.h"
 #include "peers/Peers.h"
 
@@ -199,10 +200,67 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
                                             : error(StatusCode::Timeout, "{}: timed out", what));
 }
 
+/// The part of a move that is one range on both sides.
+struct RowMove {
+  int32_t toRole, fromRole;
+  RowRange to, from;
+};
+
+/// The beginning of a move that generated code asks for by what the tables say.
+RowMove nextRows(const Call &call, int32_t toRole, int64_t toBytes, int32_t fromRole, int64_t fromBytes,
+                 int64_t sizeBytes) {
+  const CallRows &rows = *call.rows;
+  RowMove move = {toRole, fromRole, {toBytes, sizeBytes}, {fromBytes, sizeBytes}};
+  if (fromRole == KOLO_INPUT)
+    move.from = rangeOf(rows, KOLO_INPUT, fromBytes, sizeBytes);
+  if (toRole == KOLO_OUTPUT)
+    move.to = fromRole == KOLO_INPUT ? landingOf(rows, fromBytes, sizeBytes, toBytes)
+                                     : rangeOf(rows, KOLO_OUTPUT, toBytes, sizeBytes);
+  move.to.sizeBytes = move.from.sizeBytes = std::min(move.to.sizeBytes, move.from.sizeBytes);
+  return move;
+}
+
+/// Whether rows land inside a buffer, of this rank or of another one.
+bool hasRoomFor(const Lane &lane, const RemoteRange &range) {
+  if (range.peer != lane.peers->rank())
+    return isInside(lane, range);
+  return range.role != KOLO_OUTPUT ||
+         static_cast<uint64_t>(range.offsetBytes + range.sizeBytes) <= lane.plan->call.outputBytes;
+}
+
+void moveRows(KoloInvocation *raw, int64_t peer, int32_t toRole, int64_t toBytes, int32_t fromRole, int64_t fromBytes,
+              int64_t sizeBytes) {
+  Lane &lane = laneOf(raw);
+  const bool isOwn = peer == lane.peers->rank();
+  if (!isOwn && raw->traffic)
+    raw->traffic[KOLO_SENT] += sizeBytes;
+  auto copy = raw->nonTemporal & KOLO_TO_OUTPUT && toRole == KOLO_OUTPUT ? copyNonTemporal : copyCached;
+  while (sizeBytes > 0 && !lane.hasFailed) {
+    const RowMove move = nextRows(lane.plan->call, toRole, toBytes, fromRole, fromBytes, sizeBytes);
+    auto *source = static_cast<std::byte *>(raw->local[fromRole]) + move.from.offsetBytes;
+    const RemoteRange range = {peer, toRole, move.to.offsetBytes, move.to.sizeBytes};
+    if (!hasRoomFor(lane, range)) {
+      (void)lane.fail(error(StatusCode::InvalidArgument,
+                            "the list of landing rows of rank {} leads {} bytes into the output of rank {}, which is "
+                            "shorter",
+                            lane.peers->rank(), range.offsetBytes, peer));
+      return;
+    }
+    void *base = isOwn ? raw->local[toRole] : lane.plan->peers.buffers[toRole][static_cast<size_t>(peer)];
+    if (base)
+      copy(static_cast<std::byte *>(base) + range.offsetBytes, source, static_cast<size_t>(range.sizeBytes));
+    else
+      transfer(raw, range, Direction::ToPeer, source);
+    toBytes += range.sizeBytes;
+    fromBytes += range.sizeBytes;
+    sizeBytes -= range.sizeBytes;
+  }
+}
+
 } // namespace
 
 const KoloServices services = {KOLO_ABI_VERSION, signalPeer,  waitForPeer, putToPeer,
-                               getFromPeer,      awaitPacket, flushLane};
+                               getFromPeer,      awaitPacket, flushLane,   moveRows};
 
 int32_t Lane::fail(const Status &cause) {
   if (!hasFailed)

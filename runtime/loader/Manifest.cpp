@@ -179,6 +179,7 @@ ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::s
     reader.fail(path + "granule", fmt::format("is {}; this runtime knows {} alone", program.granule, codecGranule));
   if (object.contains("choreography"))
     program.choreography = reader.text(object, "choreography", path);
+  program.takesRows = object.contains("rowLists") && reader.boolean(object, "rowLists", path);
   program.usesLL128 = reader.boolean(object, "ll128", path);
   readShared(reader, object, path, program);
   std::string inPlace = reader.text(object, "inPlace", path);

@@ -208,6 +208,8 @@ void ProgramLowering::lowerMove(MoveInterface move) {
     if (kind == MoveKind::Convert)
       return lowerConversion(move, sourceBegin, destinationBegin, length);
     Value size = integer(createChunkBytes(builder, loc, frame.call, source.shape, length));
+    if (takesRows && (isOfCaller(source.role) || isOfCaller(destination.role)))
+      lowerRows(move, sourceBegin, destinationBegin, size);
     auto from = [&] { return addressOf(move.getSource(), sourceBegin); };
     auto to = [&] { return addressOf(move.getDestination(), destinationBegin); };
     switch (kind) {
@@ -246,9 +248,22 @@ void ProgramLowering::lowerMove(MoveInterface move) {
   });
 }
 
-Value ProgramLowering::holderOf(Value sourceRank) {
-  if (sourceRank)
-    return integer(sourceRank);
+/// Moves one range of a call with row lists. Leaves the builder where the code of other calls belongs.
+void ProgramLowering::lowerRows(MoveInterface move, Value sourceBegin, Value destinationBegin, Value size) {
+  Value hasRows = isNotZero(builder, loc, access().loadInteger(offsetof(KoloInvocation, hasRows)));
+  auto choice = scf::IfOp::create(builder, loc, hasRows, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.thenBlock());
+  const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
+  access().callService(offsetof(KoloServices, moveRows), Type(),
+                       {holderOf(mapped(move.getDestinationRank())),
+                        constantI32(builder, loc, int64_t(destination.role)), byteOffset(destination, destinationBegin),
+                        constantI32(builder, loc, int64_t(source.role)), byteOffset(source, sourceBegin), size});
+  builder.setInsertionPointToStart(choice.elseBlock());
+}
+
+Value ProgramLowering::holderOf(Value rank) {
+  if (rank)
+    return integer(rank);
   SmallVector<Value> coordinates;
   for (size_t dim = 0; dim < frame.dimSizes.size(); ++dim)
     coordinates.push_back(access().loadIndex(offsetof(KoloInvocation, coordinates) + dim * sizeof(int64_t)));

@@ -37,9 +37,10 @@ private:
   mlir::LogicalResult cloneShapeArithmetic(mlir::Value value);
   void lowerOwn(mlir::Operation &op) override;
   void lowerMove(MoveInterface move);
+  void lowerRows(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value size);
   void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length);
-  /// The rank that holds the source of a move, this one for null, i64.
-  mlir::Value holderOf(mlir::Value sourceRank);
+  /// A rank of a move, this one for null, i64.
+  mlir::Value holderOf(mlir::Value rank);
   void lowerDivide(DivideOp divide);
   void lowerFuse(FuseOp fuse);
   void lowerSignal(SignalOp signal);
@@ -79,6 +80,7 @@ private:
   void store(mlir::Value variable, mlir::Value value);
   void append(mlir::Value list, mlir::Value number, mlir::Value address, const codec::Codec &codec);
 
+  const bool takesRows = !findRowObstacle(program);
   llvm::DenseMap<mlir::Value, mlir::Value> bases; // by buffer: this rank's memory of its role, null where it has none
   FusedLists *lists = nullptr;                    // while the moves of a fuse are being listed
 };

@@ -8,7 +8,7 @@ SOURCE = pathlib.Path(os.environ["KOLO_SOURCE_DIR"])
 
 # Folders with a README.
 FOLDERS = ["algorithms", "bench", "bench/results", "codec", "compiler", "compiler/check", "compiler/check/sizes", "compiler/cost",
-           "compiler/export", "compiler/import", "compiler/model", "dsl", "examples/channel", "examples/collective", "examples/experts", "examples/feedback", "examples/step", "ir", "machines", "runtime",
+           "compiler/export", "compiler/import", "compiler/model", "dsl", "examples/channel", "examples/collective", "examples/experts", "examples/feedback", "examples/step", "examples/tokens", "ir", "machines", "runtime",
            "runtime/network", "runtime/network/fabric", "targets", "tests/gpu", "tests/mutation", "tests/proof", "tests/ptx",
            "tests/runtime/device/standin", "tools", "tools/explore"]
 FOLDERS += [door for door in ["runtime/doors/mpi", "runtime/doors/nccl", "runtime/doors/torch"] if (SOURCE / door).exists()]  # may be left out

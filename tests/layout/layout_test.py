@@ -24,6 +24,7 @@ MAY_INCLUDE = {
     "bench/compare": ("kolo/runtime/PluginAbi.h", "kolo/runtime/"),
     "bench/compile": ("compiler/", "dsl/", "kolo/dsl/", "ir/", "tools/compile/", *MLIR, "fmt/"),
     "bench/cost": ("compiler/cost/closedform/", "ir/", "tools/compile/", *MLIR, "fmt/"),
+    "bench/experts": ("kolo/runtime/",),
     "bench/hosts": ("bench/compare/", "kolo/runtime/", "runtime/network/"),
     "bench/mpi": ("kolo/runtime/",),
     "bench/nccl": ("kolo/runtime/",),
@@ -71,7 +72,7 @@ MAY_INCLUDE = {
     "tools/tune": ("compiler/cost/", "kolo/runtime/", "tools/compile/", "tools/run/", *MLIR, "fmt/", "nlohmann/"),
 }
 # The folders of the runtime, but for its doors, in layers: each may include those before it.
-LAYERS = ("base", "wait", "memory", "network", "network/tcp", "network/fabric", "peers", "bootstrap", "loader", "call", "device",
+LAYERS = ("base", "wait", "memory", "network", "network/tcp", "network/fabric", "peers", "bootstrap", "loader", "call", "experts", "device",
           "device/cuda", "device/hip")
 MAY_INCLUDE |= {f"runtime/{layer}": ("kolo/runtime/", *(f"runtime/{before}/" for before in LAYERS[:place]), "nlohmann/", "fmt/")
                 for place, layer in enumerate(LAYERS)}

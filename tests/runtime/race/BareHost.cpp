@@ -74,7 +74,8 @@ private:
   }
   static int32_t awaitPacket(KoloInvocation *invocation, const uint64_t *packet, int32_t statement);
   static void flush(KoloInvocation *) {} // puts are stores here
-  static constexpr KoloServices services = {KOLO_ABI_VERSION, signal, wait, put, get, awaitPacket, flush};
+  static void moveRows(KoloInvocation *, int64_t, int32_t, int64_t, int32_t, int64_t, int64_t) {} // no call has rows
+  static constexpr KoloServices services = {KOLO_ABI_VERSION, signal, wait, put, get, awaitPacket, flush, moveRows};
 
   Counter &counter(int receiver, int lane, int semaphore, int sender) {
     size_t numRanks = job->buffers.size();

@@ -80,6 +80,9 @@ struct CallArguments {
   // Proof::takesTables. All ranks have tables, or none has. A buffer of one block has tables of one entry. What
   // one rank gives, the other takes. Blocks may be empty. Those of an output do not overlap.
   const BlockTables *blocks = nullptr;
+  // With lists, and tables, the blocks of the caller's buffers are rows that the lists choose, and are moved from and
+  // to where these rows are. For programs that take them: see ProgramInfo::takesRows. Ranks may differ in it.
+  const RowLists *rows = nullptr;
 };
 
 /// The caller's own all-gather: copies sizeBytes bytes of every rank to `all`, by rank, this rank's own included.

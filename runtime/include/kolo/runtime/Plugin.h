@@ -73,6 +73,7 @@ struct ProgramInfo {
   bool sharesOutput = true; // peers read or write this rank's output
   std::string choreography; // of a program with codecs: what it was compiled from, as textual IR; else empty
   InPlace inPlace = InPlace::Direct;
+  bool takesRows = false;       // calls with block tables may choose rows by lists: see RowLists
   std::vector<int> networkDims; // the mesh dimensions whose ranks may be on different hosts, by index
   std::vector<StatementInfo> statements;
 

@@ -19,7 +19,7 @@ extern "C" {
 #endif
 
 /* Raised whenever a struct or a function type in this file changes in any way. */
-#define KOLO_ABI_VERSION 11u
+#define KOLO_ABI_VERSION 12u
 #define KOLO_MAX_MESH_DIMS 4
 #define KOLO_MIN_TILE_BYTES 65536
 #define KOLO_MAX_MESH_RANKS 1048576 /* of the largest mesh that a program is compiled, checked or predicted for */
@@ -138,6 +138,11 @@ typedef struct KoloServices {
   int32_t (*awaitPacket)(KoloInvocation *invocation, const uint64_t *packet, int32_t statement);
   /* Blocks until the sources of this lane's puts may be overwritten. A failure is kept as that of `put`. */
   void (*flush)(KoloInvocation *invocation);
+  /* Of an invocation with row lists: moves bytes from this rank's buffer of one role to a rank's of another, of which
+   * one is the caller's own. Offsets and sizes are those without lists; the runtime finds the rows. `peer` is this rank,
+   * too. Otherwise as `put`, which also says when the source is read. */
+  void (*moveRows)(KoloInvocation *invocation, int64_t peer, int32_t toRole, int64_t toBytes, int32_t fromRole,
+                   int64_t fromBytes, int64_t sizeBytes);
 } KoloServices;
 
 /* One lane of one rank in one call. Filled by the runtime; generated code only reads it. */
@@ -173,6 +178,9 @@ struct KoloInvocation {
   const int64_t *blockCounts[2];       /* [block]: elements of each block of this rank */
   const int64_t *blockPlaces[2];       /* [block]: elements from the beginning of this rank's buffer to it */
   const int64_t *const *peerPlaces[2]; /* [rank][block]: the same for every rank */
+  /* Not 0: blocks of the caller's buffers are rows that lists choose, and `moveRows` reads and writes these buffers. 0
+   * where the program takes no such lists. */
+  int64_t hasRows;
 };
 
 /* What a lane moves between ranks, wherever the memory is. Packets count as the data in them. */

@@ -78,6 +78,20 @@ struct BlockTables {
   BlockTable input, output;
 };
 
+/// Lists of rows for a call with block tables, whose blocks then are rows of its buffers in the order of the lists, as
+/// a token goes to several experts. The tables number the rows of the lists, `elements` elements for each, so their
+/// counts and places are multiples of that. The caller owns the lists, and keeps them until the call returns.
+struct RowLists {
+  int64_t elements = 0; // of one row
+  // Which row of the buffer each is. Empty: the buffer's rows are those of the tables. No row of an output is in its
+  // list twice.
+  std::span<const int32_t> input, output;
+  int64_t inputRows = 0, outputRows = 0; // that a buffer with a list has
+  // Which row of the output of the rank that gets it each row of the list of the input becomes, as that rank's list of
+  // its output says, too. Empty: those outputs have no lists. Only the rank that gets them can tell if the two differ.
+  std::span<const int32_t> landing;
+};
+
 struct MeshDim {
   std::string name;
   int64_t size = 1;

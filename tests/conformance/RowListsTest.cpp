@@ -1,0 +1,169 @@
+// Calls whose blocks are rows that lists choose: mistakes in lists, and programs that take none.
+#include "Shipped.h"
+
+using namespace kolo::conformance;
+using namespace kolo::runtime;
+using kolo::test::expectStatus;
+using kolo::test::Launch;
+using kolo::test::ScopedVariable;
+
+namespace {
+
+constexpr int64_t rowElements = 4, numRows = 6;
+
+/// An all-to-all of two ranks: each gives one row to itself and two to the other one.
+struct Given {
+  std::vector<int64_t> givenCounts, takenCounts;
+  std::vector<int32_t> input = std::vector<int32_t>(numRows * rowElements),
+                       output = std::vector<int32_t>(numRows * rowElements, -1);
+  std::vector<int32_t> inputRows = {5, 0, 5}, outputRows, landing;
+  BlockTables tables;
+  RowLists rows;
+  CallArguments arguments;
+
+  void set() {
+    tables = {{givenCounts, {}}, {takenCounts, {}}};
+    rows = {rowElements, inputRows, outputRows, numRows, numRows, landing};
+    arguments.blocks = &tables;
+    arguments.rows = &rows;
+    arguments.input = input.data();
+    arguments.output = output.data();
+    arguments.type = DataType::I32;
+  }
+};
+
+Given rightCall(int rank, const Mesh &mesh) {
+  Given given;
+  given.givenCounts = given.takenCounts = rank == 0 ? std::vector<int64_t>{4, 8} : std::vector<int64_t>{8, 4};
+  for (size_t i = 0; i < given.input.size(); ++i)
+    given.input[i] = int32_t(100 * rank + int(i));
+  // What comes from rank 0 lands in rows 4, then 1; what comes from rank 1 in rows 2, then 0.
+  given.outputRows = rank == 0 ? std::vector<int32_t>{4, 2, 0} : std::vector<int32_t>{4, 1, 2};
+  given.landing = rank == 0 ? std::vector<int32_t>{4, 4, 1} : std::vector<int32_t>{2, 0, 2};
+  given.arguments.mesh = mesh;
+  given.set();
+  return given;
+}
+
+std::string runRight(Communicator &communicator, const Plugin &plugin, const Mesh &mesh) {
+  Given given = rightCall(communicator.rank(), mesh);
+  if (Status status = communicator.run(plugin, given.arguments); !status.isOk())
+    return status.message();
+  std::vector<int32_t> expected(size_t(numRows * rowElements), -1);
+  auto put = [&](int64_t to, int source, int64_t from) {
+    for (int64_t i = 0; i < rowElements; ++i)
+      expected[size_t(to * rowElements + i)] = int32_t(100 * source + from * rowElements + i);
+  };
+  if (communicator.rank() == 0)
+    put(4, 0, 5), put(2, 1, 5), put(0, 1, 0);
+  else
+    put(4, 0, 0), put(1, 0, 5), put(2, 1, 5);
+  return given.output == expected ? "" : "a right call gave something else; ";
+}
+
+const Plugin &allToAll() {
+  static const CompiledAlgorithm algorithm("directAllToAll", /*optimize=*/true);
+  return algorithm.plugin();
+}
+
+/// Rank 0 makes a change.
+void expectRefusal(const std::function<void(Given &)> &change, const std::string &text) {
+  const Mesh mesh = *Mesh::parse("rank=2");
+  for (Launch launch : {Launch::Threads, Launch::Forked})
+    EXPECT_EQ(kolo::test::runRanks(launch, 2, {20000, 1},
+                                   [&](Communicator &communicator) {
+                                     Given given = rightCall(communicator.rank(), mesh);
+                                     if (communicator.rank() == 0) {
+                                       change(given);
+                                       given.set();
+                                     }
+                                     std::string said = expectStatus(communicator.run(allToAll(), given.arguments),
+                                                                     StatusCode::InvalidArgument, {text});
+                                     if (given.output != std::vector<int32_t>(numRows * rowElements, -1))
+                                       said += "something was written; ";
+                                     return said + runRight(communicator, allToAll(), mesh);
+                                   }),
+              "")
+        << text;
+}
+
+} // namespace
+
+TEST(RowLists, OfWhichSomethingIsWrongAreToldToAllRanks) {
+  expectRefusal([](Given &given) { given.inputRows[1] = 6; },
+                "row 1 of the list of the input is 6; the input has 6 rows");
+  expectRefusal([](Given &given) { given.inputRows[2] = -1; }, "row 2 of the list of the input is -1");
+  expectRefusal([](Given &given) { given.inputRows.pop_back(); },
+                "the list of the input has 2 rows, and block 1 ends with row 3");
+  expectRefusal([](Given &given) { given.outputRows[0] = 99; },
+                "row 0 of the list of the output is 99; the output has 6 rows");
+  expectRefusal([](Given &given) { given.outputRows[2] = 4; }, "the list of the output names row 4 twice");
+  expectRefusal([](Given &given) { given.landing[0] = -3; }, "row 0 of the list of landing rows is -3");
+  expectRefusal([](Given &given) { given.landing.pop_back(); },
+                "the list of landing rows has 2 rows, and block 1 ends with row 3");
+}
+
+TEST(RowLists, HaveRowsThatFitTheTables) {
+  const Mesh mesh = *Mesh::parse("rank=2");
+  auto expectRefused = [&](const std::function<void(Given &)> &change, const std::string &text) {
+    auto body = [&](Communicator &communicator) {
+      Given given = rightCall(communicator.rank(), mesh);
+      if (communicator.rank() == 0)
+        change(given);
+      return expectStatus(communicator.run(allToAll(), given.arguments), StatusCode::InvalidArgument, {text}) +
+             runRight(communicator, allToAll(), mesh);
+    };
+    EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 2, {20000, 1}, body), "") << text;
+  };
+  expectRefused([](Given &given) { given.rows.elements = 0; }, "rows have 0 elements");
+  expectRefused([](Given &given) { given.rows.elements = 3; },
+                "block 0 of the input has 4 elements at 0; rows of 3 elements have multiples of that");
+  expectRefused([](Given &given) { given.rows.inputRows = -1; }, "the input has -1 rows of 16 bytes");
+  expectRefused([](Given &given) { given.arguments.output = given.input.data(); },
+                "input and output of a call with row lists overlap");
+  expectRefused([](Given &given) { given.arguments.blocks = nullptr; }, "a call with row lists needs block tables");
+  expectRefused([](Given &given) { given.arguments.input = nullptr; }, "input is null");
+}
+
+/// What lands beyond a peer's output would be written there: the call ends on all ranks, and with it the communicator.
+TEST(RowLists, LandInsideOfTheOutput) {
+  const Mesh mesh = *Mesh::parse("rank=2");
+  for (Launch launch : {Launch::Threads, Launch::Forked})
+    for (int32_t landing : {6, INT32_MAX}) {
+      auto body = [&](Communicator &communicator) {
+        Given given = rightCall(communicator.rank(), mesh);
+        if (communicator.rank() == 0)
+          given.landing[1] = landing;
+        given.set();
+        return expectStatus(
+            communicator.run(allToAll(), given.arguments), StatusCode::InvalidArgument,
+            {"the list of landing rows of rank 0 leads ", "into the output of rank 1, which is shorter"});
+      };
+      ScopedVariable attach("KOLO_ORDINARY_MEMORY", "attach");
+      EXPECT_EQ(kolo::test::runRanks(launch, 2, {20000, 1}, body), "") << landing;
+    }
+}
+
+/// A program takes lists if each rank moves its input itself and nothing reads an output.
+TEST(RowLists, AreForProgramsThatMoveEachBlockOnce) {
+  auto takesRows = [](const char *name, const kolo::Schedule &schedule = {}) {
+    return CompiledAlgorithm(name, /*optimize=*/true, schedule).info().takesRows;
+  };
+  EXPECT_TRUE(takesRows("directAllToAll"));
+  EXPECT_TRUE(takesRows("railAllToAll"));
+  EXPECT_TRUE(takesRows("nodeAllToAll"));
+  EXPECT_FALSE(takesRows("directAllToAll", {.transfers = kolo::Transfers::Pull}));
+  EXPECT_FALSE(takesRows("directAllToAll", {.protocol = kolo::Protocol::LL}));
+  EXPECT_FALSE(takesRows("twoLevelAllToAll"));
+  EXPECT_FALSE(takesRows("quantisedAllToAll"));
+  EXPECT_FALSE(takesRows("ringAllGather"));
+  EXPECT_FALSE(takesRows("ringReduceScatter"));
+  const CompiledAlgorithm pulling("directAllToAll", /*optimize=*/true, {.transfers = kolo::Transfers::Pull});
+  const Mesh mesh = *Mesh::parse("rank=2");
+  auto body = [&](Communicator &communicator) {
+    Given given = rightCall(communicator.rank(), mesh);
+    return expectStatus(communicator.run(pulling.plugin(), given.arguments), StatusCode::InvalidArgument,
+                        {"program 'directAllToAll' takes no row lists"});
+  };
+  EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 2, {20000, 1}, body), "");
+}
