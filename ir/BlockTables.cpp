@@ -57,8 +57,9 @@ std::optional<TableObstacle> findTableObstacle(ProgramOp program) {
   CollectiveKind kind = program.getCollective().getKind();
   if (!mayHaveBlockTables(kind))
     return TableObstacle{program.getLoc(), "its buffers have one block"};
-  if (BufferOp coded = findCoded(program))
-    return TableObstacle{coded.getLoc(), "it has codecs"};
+  for (auto buffer : program.getBody().getOps<BufferOp>())
+    if (codecOf(buffer).isStochastic())
+      return TableObstacle{buffer.getLoc(), "it rounds at random, by the numbers of elements"};
   std::optional<TableObstacle> obstacle;
   auto refuse = [&](Operation *op) {
     obstacle = {op->getLoc(), "no table of the call says how long the chunks are that it moves here"};
@@ -93,8 +94,9 @@ static const char *findRowMisuse(MoveInterface move) {
     return "something is combined";
   if (arePackets(move.getSource()) || arePackets(move.getDestination()))
     return "rows go in packets";
-  return destination == BufferRole::Output && move.getDestinationRank() && source != BufferRole::Input
-             ? "an output is written with what is no input of the rank that writes it"
+  const bool isLanding = destination == BufferRole::Output && move.getDestinationRank();
+  return isLanding && (source != BufferRole::Input || isConverting(move))
+             ? "an output of another rank is written with something else than rows of the input"
              : nullptr;
 }
 

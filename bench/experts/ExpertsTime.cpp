@@ -1,8 +1,10 @@
-// Times ExpertExchange on the host: dispatch, with its routing, and combine, by tokens, in one process for each rank.
+// Times ExpertExchange on hosts: dispatch, with its routing, and combine, by tokens, in one process for each rank.
 //
-//   kolo-bench-experts PLUGIN RANKS TOKENS [HIDDEN EXPERTS PER_TOKEN ITERATIONS] [FOLDER]
+//   kolo-bench-experts PLUGIN MESH TOKENS [HIDDEN EXPERTS PER_TOKEN ITERATIONS] [FOLDER]
 //
 // Experts answer with what they get. With FOLDER, each rank leaves the combined tokens of its last iteration there.
+// Where RANK is set, this process is that rank, and other processes are the others; then each says how many rows it
+// sends to other nodes in a dispatch. Otherwise it starts all ranks.
 #include "kolo/runtime/Experts.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ namespace {
 
 struct Case {
   const char *plugin, *folder;
-  int numRanks;
+  Mesh mesh;
   int64_t numTokens, hidden, numExperts, perToken, iterations;
 };
 
@@ -80,17 +82,13 @@ void keep(const Case &given, int rank, const uint16_t *output) {
     require(Status(StatusCode::SystemError, "cannot write to the folder"));
 }
 
-int runRank(const Case &given, const ForkedRanks &forked, int rank) {
-  Result<Communicator> communicator = Communicator::createForked(forked, rank);
+int runRank(const Case &given, Result<Communicator> communicator, bool saysRows) {
   require(communicator.status());
+  const int rank = communicator->rank();
   Result<Plugin> plugin = Plugin::load(given.plugin);
   require(plugin.status());
-  ExpertOptions options{*Mesh::create({{"rank", given.numRanks}}),
-                        given.numExperts,
-                        given.hidden,
-                        DataType::BF16,
-                        given.numTokens,
-                        ExpertLayout::Compact};
+  ExpertOptions options{given.mesh,     given.numExperts, given.hidden,
+                        DataType::BF16, given.numTokens,  ExpertLayout::Compact};
   Result<ExpertExchange> exchange = ExpertExchange::create(*communicator, *plugin, options);
   require(exchange.status());
   const std::vector<int32_t> experts = drawExperts(given, rank);
@@ -124,6 +122,8 @@ int runRank(const Case &given, const ForkedRanks &forked, int rank) {
       combines.push_back(end - middle);
     }
   }
+  if (saysRows)
+    std::printf("%lld rows to other nodes\n", (long long)exchange->routed().numToNodes);
   keep(given, rank, static_cast<const uint16_t *>(output->data()));
   if (rank == 0) {
     report("dispatch", dispatches);
@@ -136,23 +136,22 @@ int runRank(const Case &given, const ForkedRanks &forked, int rank) {
 
 int main(int argc, char **argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "kolo-bench-experts PLUGIN RANKS TOKENS [HIDDEN EXPERTS PER_TOKEN ITERATIONS] [FOLDER]\n");
+    std::fprintf(stderr, "kolo-bench-experts PLUGIN MESH TOKENS [HIDDEN EXPERTS PER_TOKEN ITERATIONS] [FOLDER]\n");
     return 2;
   }
   auto number = [&](int index, int64_t otherwise) { return argc > index ? std::atoll(argv[index]) : otherwise; };
-  const Case given = {argv[1],
-                      argc > 8 ? argv[8] : nullptr,
-                      std::atoi(argv[2]),
-                      number(3, 0),
-                      number(4, 7168),
-                      number(5, 64),
-                      number(6, 8),
-                      number(7, 5)};
-  Result<ForkedRanks> forked = ForkedRanks::create(given.numRanks);
+  Result<Mesh> mesh = Mesh::parse(argv[2]);
+  require(mesh.status());
+  const Case given = {
+      argv[1],     argc > 8 ? argv[8] : nullptr, *mesh, number(3, 0), number(4, 7168), number(5, 64), number(6, 8),
+      number(7, 5)};
+  if (std::getenv("RANK"))
+    return runRank(given, Communicator::createFromEnvironment(), true);
+  Result<ForkedRanks> forked = ForkedRanks::create(given.mesh.numRanks());
   require(forked.status());
-  for (int rank = 0; rank < given.numRanks; ++rank)
+  for (int rank = 0; rank < given.mesh.numRanks(); ++rank)
     if (fork() == 0)
-      std::exit(runRank(given, *forked, rank));
+      std::exit(runRank(given, Communicator::createForked(*forked, rank), false));
   int worst = 0, status = 0;
   while (wait(&status) > 0)
     worst = std::max(worst, WIFEXITED(status) ? WEXITSTATUS(status) : 1);

@@ -24,7 +24,7 @@ def read(text):
 
 
 def run_kolo(given, plugin, tokens, iterations, folder):
-    command = [given.build / "bin/kolo-bench-experts", plugin, given.ranks, tokens, *SHAPE.values(), iterations, folder]
+    command = [given.build / "bin/kolo-bench-experts", plugin, f"rank={given.ranks}", tokens, *SHAPE.values(), iterations, folder]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"kolo-bench-experts: {done.stderr}")

@@ -36,7 +36,7 @@ class Layer:
 
     def exchange(self, rows, given, taken):
         out = torch.empty((sum(taken), rows.shape[1]), dtype=rows.dtype)
-        dist.all_to_all_single(out.view(torch.int16), rows.view(torch.int16), taken, given)
+        dist.all_to_all_single(out.view(torch.uint8), rows.view(torch.uint8), taken, given)  # of bytes, for Gloo knows no bf16
         return out
 
     def dispatch(self):

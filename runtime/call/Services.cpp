@@ -228,6 +228,13 @@ bool hasRoomFor(const Lane &lane, const RemoteRange &range) {
          static_cast<uint64_t>(range.offsetBytes + range.sizeBytes) <= lane.plan->call.outputBytes;
 }
 
+/// In this rank's memory.
+std::byte *addressOf(const KoloInvocation &invocation, int32_t role, int64_t offsetBytes) {
+  if (role == KOLO_ADDRESS)
+    return reinterpret_cast<std::byte *>(offsetBytes);
+  return static_cast<std::byte *>(invocation.local[role]) + offsetBytes;
+}
+
 void moveRows(KoloInvocation *raw, int64_t peer, int32_t toRole, int64_t toBytes, int32_t fromRole, int64_t fromBytes,
               int64_t sizeBytes) {
   Lane &lane = laneOf(raw);
@@ -237,7 +244,7 @@ void moveRows(KoloInvocation *raw, int64_t peer, int32_t toRole, int64_t toBytes
   auto copy = raw->nonTemporal & KOLO_TO_OUTPUT && toRole == KOLO_OUTPUT ? copyNonTemporal : copyCached;
   while (sizeBytes > 0 && !lane.hasFailed) {
     const RowMove move = nextRows(lane.plan->call, toRole, toBytes, fromRole, fromBytes, sizeBytes);
-    auto *source = static_cast<std::byte *>(raw->local[fromRole]) + move.from.offsetBytes;
+    auto *source = addressOf(*raw, fromRole, move.from.offsetBytes);
     const RemoteRange range = {peer, toRole, move.to.offsetBytes, move.to.sizeBytes};
     if (!hasRoomFor(lane, range)) {
       (void)lane.fail(error(StatusCode::InvalidArgument,
@@ -246,9 +253,10 @@ void moveRows(KoloInvocation *raw, int64_t peer, int32_t toRole, int64_t toBytes
                             lane.peers->rank(), range.offsetBytes, peer));
       return;
     }
-    void *base = isOwn ? raw->local[toRole] : lane.plan->peers.buffers[toRole][static_cast<size_t>(peer)];
-    if (base)
-      copy(static_cast<std::byte *>(base) + range.offsetBytes, source, static_cast<size_t>(range.sizeBytes));
+    void *base = isOwn ? nullptr : lane.plan->peers.buffers[toRole][static_cast<size_t>(peer)];
+    if (isOwn || base)
+      copy(isOwn ? addressOf(*raw, toRole, range.offsetBytes) : static_cast<std::byte *>(base) + range.offsetBytes,
+           source, static_cast<size_t>(range.sizeBytes));
     else
       transfer(raw, range, Direction::ToPeer, source);
     toBytes += range.sizeBytes;

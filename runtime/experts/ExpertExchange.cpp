@@ -65,9 +65,11 @@ Status checkOptions(const ExpertOptions &options, int numRanks) {
 
 class ExpertExchangeState {
 public:
-  ExpertExchangeState(Communicator &owner, const ExpertOptions &given, std::vector<GroupAllToAll> along)
-      : communicator(owner), options(given), groups(std::move(along)), numRanks(owner.size()),
-        expertsPerRank(given.numExperts / owner.size()), rowBytes(given.rowElements * int64_t(sizeBytes(given.type))) {}
+  ExpertExchangeState(Communicator &owner, const ExpertOptions &given, std::vector<GroupAllToAll> exact,
+                      std::vector<GroupAllToAll> ofTokens)
+      : communicator(owner), options(given), groups(std::move(exact)), carriers(std::move(ofTokens)),
+        numRanks(owner.size()), expertsPerRank(given.numExperts / owner.size()),
+        rowBytes(given.rowElements * int64_t(sizeBytes(given.type))) {}
 
   Status route(std::span<const int32_t> experts, int64_t perToken);
   Routed routed() const;
@@ -96,7 +98,8 @@ private:
 
   Communicator &communicator;
   const ExpertOptions options;
-  const std::vector<GroupAllToAll> groups; // by dimension of the mesh
+  const std::vector<GroupAllToAll> groups;   // by dimension of the mesh
+  const std::vector<GroupAllToAll> carriers; // the same for tokens, perhaps with codecs
   const int64_t numRanks, expertsPerRank, rowBytes;
 
   // Of the last route.
@@ -312,12 +315,12 @@ Status ExpertExchangeState::dispatch(const void *tokens, void *rows) {
     return notRouted();
   const int64_t elements = options.rowElements, numStaged = toNodes.numTaken();
   if (!hasNodes())
-    return toExperts.forward(groups.back(), tokens, numTokens, rows, numRows(), elements, options.type);
+    return toExperts.forward(carriers.back(), tokens, numTokens, rows, numRows(), elements, options.type);
   Result<std::byte *> stage = staged.reserve(communicator, numStaged * rowBytes);
   Status toNode =
-      toNodes.forward(groups.front(), tokens, numTokens, orNull({}, stage), numStaged, elements, options.type);
+      toNodes.forward(carriers.front(), tokens, numTokens, orNull({}, stage), numStaged, elements, options.type);
   Status toRank =
-      toExperts.forward(groups.back(), orNull(toNode, stage), numStaged, rows, numRows(), elements, options.type);
+      toExperts.forward(carriers.back(), orNull(toNode, stage), numStaged, rows, numRows(), elements, options.type);
   return firstFailure({stage.status(), toNode, toRank});
 }
 
@@ -377,14 +380,25 @@ Result<ExpertExchange> ExpertExchange::create(Communicator &communicator, const 
   return guarded([&]() -> Result<ExpertExchange> {
     if (Status status = checkOptions(options, communicator.size()); !status.isOk())
       return status;
-    std::vector<GroupAllToAll> groups;
-    for (size_t dim = 0; dim < options.mesh.dims().size(); ++dim) {
-      Result<GroupAllToAll> found = GroupAllToAll::find(communicator, plugin, options.mesh, static_cast<int>(dim));
-      if (!found.isOk())
-        return found.status();
-      groups.push_back(*found);
+    std::vector<GroupAllToAll> exact, carriers;
+    bool hasCodecs = false;
+    for (int dim = 0; dim < static_cast<int>(options.mesh.dims().size()); ++dim) {
+      auto find = [&](bool coded) { return GroupAllToAll::find(communicator, plugin, options.mesh, dim, coded); };
+      std::optional<GroupAllToAll> found = find(false), coded = options.allowsLoss ? find(true) : std::nullopt;
+      if (!found)
+        return error(StatusCode::InvalidArgument,
+                     "{}: has no all-to-all over '{}' on mesh {} that takes row lists; `kolo compile {}` makes one",
+                     plugin.path(), options.mesh.dims()[static_cast<size_t>(dim)].name, options.mesh.toString(),
+                     options.mesh.dims().size() == 1 ? "directAllToAll" : "nodeAllToAll railAllToAll");
+      exact.push_back(*found);
+      carriers.push_back(coded.value_or(*found));
+      hasCodecs |= coded.has_value();
     }
-    return ExpertExchange(std::make_unique<ExpertExchangeState>(communicator, options, std::move(groups)));
+    if (options.allowsLoss && !hasCodecs)
+      return error(StatusCode::InvalidArgument, "{}: has no all-to-all with codecs on mesh {} that takes row lists",
+                   plugin.path(), options.mesh.toString());
+    return ExpertExchange(
+        std::make_unique<ExpertExchangeState>(communicator, options, std::move(exact), std::move(carriers)));
   });
 }
 

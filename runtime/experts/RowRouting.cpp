@@ -7,7 +7,8 @@
 
 namespace kolo::runtime {
 
-Result<GroupAllToAll> GroupAllToAll::find(Communicator &communicator, const Plugin &plugin, const Mesh &mesh, int dim) {
+std::optional<GroupAllToAll> GroupAllToAll::find(Communicator &communicator, const Plugin &plugin, const Mesh &mesh,
+                                                 int dim, bool hasCodecs) {
   std::vector<std::string> names;
   std::vector<int64_t> sizes;
   for (const MeshDim &each : mesh.dims()) {
@@ -17,7 +18,7 @@ Result<GroupAllToAll> GroupAllToAll::find(Communicator &communicator, const Plug
   for (const ProgramInfo &program : plugin.programs()) {
     const Proof *proof = program.meshDims == names ? program.proofOf(sizes) : nullptr;
     if (program.collective != CollectiveKind::AllToAll || program.groupDims != std::vector<int>{dim} ||
-        !program.takesRows || !proof || !proof->takesTables)
+        !program.takesRows || (program.granule != 0) != hasCodecs || !proof || !proof->takesTables)
       continue;
     GroupAllToAll found;
     found.communicator = &communicator;
@@ -28,10 +29,7 @@ Result<GroupAllToAll> GroupAllToAll::find(Communicator &communicator, const Plug
     found.member = mesh.coordinates(communicator.rank())[static_cast<size_t>(dim)];
     return found;
   }
-  return error(StatusCode::InvalidArgument,
-               "{}: has no all-to-all over '{}' on mesh {} that takes row lists; `kolo compile {}` makes one",
-               plugin.path(), names[static_cast<size_t>(dim)], mesh.toString(),
-               names.size() == 1 ? "directAllToAll" : "nodeAllToAll railAllToAll");
+  return std::nullopt;
 }
 
 Status GroupAllToAll::exchange(const void *input, void *output, int64_t count, DataType type) const {

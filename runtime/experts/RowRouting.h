@@ -15,8 +15,9 @@ namespace kolo::runtime {
 /// The all-to-all of a plugin among ranks that differ in one dimension of a mesh.
 class GroupAllToAll {
 public:
-  /// InvalidArgument: the plugin has no such program.
-  static Result<GroupAllToAll> find(Communicator &communicator, const Plugin &plugin, const Mesh &mesh, int dim);
+  /// Nothing: the plugin has no such program with or without codecs.
+  static std::optional<GroupAllToAll> find(Communicator &communicator, const Plugin &plugin, const Mesh &mesh, int dim,
+                                           bool hasCodecs);
 
   int64_t size() const { return numMembers; }
   int64_t self() const { return member; }
@@ -71,7 +72,8 @@ public:
   /// Which row of this rank's input is given at each position.
   std::span<const int32_t> given() const { return givenRows; }
 
-  /// Moves rows of `elements` elements from `input`, of `inputRows` rows, to the outputs of the members.
+  /// Moves rows of `elements` elements from `input`, of `inputRows` rows, to the outputs of the members. The group may
+  /// be another one than that of `route`, of the same members.
   Status forward(const GroupAllToAll &group, const void *input, int64_t inputRows, void *output, int64_t outputRows,
                  int64_t elements, DataType type) const;
   /// Moves rows from `output`, as `forward` left them, back: to their positions.

@@ -88,7 +88,7 @@ void ProgramLowering::listPut(MoveInterface move) {
     builder.setInsertionPointToStart(isMissing.thenBlock());
     if (lists->isListed) {
       if (isConverting(move))
-        return lowerConversion(move, sourceBegin, destinationBegin, length);
+        return lowerConversion(move, sourceBegin, destinationBegin, length, {});
       return call(putFunction, {frame.invocation, rank, role, byteOffset(destination, destinationBegin),
                                 addressOf(move.getSource(), sourceBegin), size, constantI64(builder, loc, 0)});
     }

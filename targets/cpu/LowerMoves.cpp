@@ -205,10 +205,14 @@ void ProgramLowering::lowerMove(MoveInterface move) {
       Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
       builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
     }
-    if (kind == MoveKind::Convert)
-      return lowerConversion(move, sourceBegin, destinationBegin, length);
+    const bool mayBeRows = takesRows && (isOfCaller(source.role) || isOfCaller(destination.role));
+    if (kind == MoveKind::Convert) {
+      if (mayBeRows)
+        lowerRowConversion(move, sourceBegin, destinationBegin, length);
+      return lowerConversion(move, sourceBegin, destinationBegin, length, {});
+    }
     Value size = integer(createChunkBytes(builder, loc, frame.call, source.shape, length));
-    if (takesRows && (isOfCaller(source.role) || isOfCaller(destination.role)))
+    if (mayBeRows)
       lowerRows(move, sourceBegin, destinationBegin, size);
     auto from = [&] { return addressOf(move.getSource(), sourceBegin); };
     auto to = [&] { return addressOf(move.getDestination(), destinationBegin); };
@@ -248,17 +252,67 @@ void ProgramLowering::lowerMove(MoveInterface move) {
   });
 }
 
-/// Moves one range of a call with row lists. Leaves the builder where the code of other calls belongs.
-void ProgramLowering::lowerRows(MoveInterface move, Value sourceBegin, Value destinationBegin, Value size) {
+/// The code that follows is for calls with row lists. `else` gets that of other calls.
+void ProgramLowering::beginRows() {
   Value hasRows = isNotZero(builder, loc, access().loadInteger(offsetof(KoloInvocation, hasRows)));
   auto choice = scf::IfOp::create(builder, loc, hasRows, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(choice.thenBlock());
+}
+
+/// Leaves the builder where the code of other calls belongs.
+void ProgramLowering::endRows() {
+  auto choice = cast<scf::IfOp>(builder.getInsertionBlock()->getParentOp());
+  builder.setInsertionPointToStart(choice.elseBlock());
+}
+
+/// Moves one range of a call with row lists. Leaves the builder where the code of other calls belongs.
+void ProgramLowering::lowerRows(MoveInterface move, Value sourceBegin, Value destinationBegin, Value size) {
+  beginRows();
   const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
   access().callService(offsetof(KoloServices, moveRows), Type(),
                        {holderOf(mapped(move.getDestinationRank())),
                         constantI32(builder, loc, int64_t(destination.role)), byteOffset(destination, destinationBegin),
                         constantI32(builder, loc, int64_t(source.role)), byteOffset(source, sourceBegin), size});
-  builder.setInsertionPointToStart(choice.elseBlock());
+  endRows();
+}
+
+/// Likewise where elements are encoded or decoded: piece by piece, by way of memory on the stack. A lane's tile is for
+/// what goes to peers that are not mapped.
+void ProgramLowering::lowerRowConversion(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length) {
+  constexpr int64_t pieceBytes = 16384, mostElementBytes = 4;
+  static_assert(pieceBytes % (codec::granule * mostElementBytes) == 0);
+  Value piece;
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    auto function = builder.getInsertionBlock()->getParentOp()->getParentOfType<LLVM::LLVMFuncOp>();
+    builder.setInsertionPointToStart(&function.getBody().front());
+    piece = LLVM::AllocaOp::create(builder, loc, pointerType(builder), builder.getI8Type(),
+                                   constantI64(builder, loc, pieceBytes), 64);
+  }
+  beginRows();
+  const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
+  Value step = arith::DivUIOp::create(builder, loc, constant(pieceBytes), frame.call.elementBytes);
+  auto loop = scf::ForOp::create(builder, loc, constant(0), length, step);
+  {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(loop.getBody());
+    Value first = loop.getInductionVar();
+    Value number = arith::MinSIOp::create(builder, loc, step, arith::SubIOp::create(builder, loc, length, first));
+    Value from = createAdd(builder, loc, sourceBegin, first), to = createAdd(builder, loc, destinationBegin, first);
+    Value self = holderOf({}), size = integer(bytesOf(number)), inPiece = constantI32(builder, loc, KOLO_ADDRESS);
+    Value address = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), piece);
+    auto moveRows = [&](ValueRange arguments) {
+      access().callService(offsetof(KoloServices, moveRows), Type(), arguments);
+    };
+    auto role = [&](const PlacedBuffer &buffer) { return constantI32(builder, loc, int64_t(buffer.role)); };
+    const bool isFromCaller = isOfCaller(source.role), isToCaller = isOfCaller(destination.role);
+    if (isFromCaller)
+      moveRows({self, inPiece, address, role(source), byteOffset(source, from), size});
+    lowerConversion(move, from, to, number, {isFromCaller ? piece : Value(), isToCaller ? piece : Value()});
+    if (isToCaller)
+      moveRows({self, role(destination), byteOffset(destination, to), inPiece, address, size});
+  }
+  endRows();
 }
 
 Value ProgramLowering::holderOf(Value rank) {
@@ -271,7 +325,8 @@ Value ProgramLowering::holderOf(Value rank) {
 }
 
 /// Of one range that has elements.
-void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length) {
+void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length,
+                                      const Aside &aside) {
   const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
   bool isReducing = isa<ChannelReduceOp>(move.getOperation());
   const codec::Codec &from = source.shape.codec, &to = destination.shape.codec;
@@ -290,9 +345,9 @@ void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Val
                       byteOffset(remote, isPut ? destinationBegin : sourceBegin)});
   }
   if (!isPut)
-    arguments.push_back(addressOf(move.getDestination(), destinationBegin));
+    arguments.push_back(aside.destination ? aside.destination : addressOf(move.getDestination(), destinationBegin));
   if (isPut || !isRemote)
-    arguments.push_back(addressOf(move.getSource(), sourceBegin));
+    arguments.push_back(aside.source ? aside.source : addressOf(move.getSource(), sourceBegin));
   arguments.append({integer(length), rank, element, storesNonTemporal(destination),
                     createDescription(builder, loc, module, to), createDescription(builder, loc, module, from),
                     constantI64(builder, loc, isReducing)});

@@ -38,7 +38,16 @@ private:
   void lowerOwn(mlir::Operation &op) override;
   void lowerMove(MoveInterface move);
   void lowerRows(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value size);
-  void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length);
+  void lowerRowConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin,
+                          mlir::Value length);
+  void beginRows();
+  void endRows();
+  /// Where a conversion finds elements in this rank's memory if not at their places; null: there.
+  struct Aside {
+    mlir::Value source, destination;
+  };
+  void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length,
+                       const Aside &aside);
   /// A rank of a move, this one for null, i64.
   mlir::Value holderOf(mlir::Value rank);
   void lowerDivide(DivideOp divide);

@@ -2,7 +2,10 @@
 // what the collective's definition says, and nothing else is touched.
 #include "Shipped.h"
 
+#include "tests/support/CodedCalls.h"
+
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -55,7 +58,8 @@ struct TabledCase {
   int64_t most = 0;
   int64_t root = 0;
   bool isInPlace = false, hasPlaces = true;
-  uint64_t seed = 0; // of its counts and places
+  bool isCoded = false; // then elements are such as every codec here keeps
+  uint64_t seed = 0;    // of its counts and places
 };
 
 /// One call, as all ranks know it.
@@ -107,6 +111,15 @@ uint64_t valueOf(int64_t giver, int64_t taker, int64_t i, uint64_t salt) {
   value ^= value >> 31;
   value *= 0xbf58476d1ce4e5b9;
   return value ^ (value >> 27);
+}
+
+/// The same for programs whose codecs have a scale for each few elements: all of a block are as large as the largest.
+uint64_t codedValueOf(runtime::DataType type, int64_t giver, int64_t taker, int64_t i, uint64_t salt) {
+  const float size = std::ldexp(127.0f, int(valueOf(giver, taker, 0, salt) % 6));
+  const float value = valueOf(giver, taker, i, salt) % 2 ? size : -size;
+  uint64_t bits = 0;
+  kolo::test::storeElement(reference::ElementType(int(type)), value, reinterpret_cast<std::byte *>(&bits));
+  return bits;
 }
 
 /// One rank's buffers and tables in a call.
@@ -219,11 +232,16 @@ private:
     return buffers[side] + size_t(places[side][block]) * elementBytes;
   }
 
+  uint64_t element(int64_t giver, int64_t taker, int64_t i, uint64_t salt) const {
+    return tabled.choices.isCoded ? codedValueOf(tabled.choices.type, giver, taker, i, salt)
+                                  : valueOf(giver, taker, i, salt);
+  }
+
   void fillInput(uint64_t salt) {
     for (size_t block = 0; block < counts[0].size(); ++block)
       for (int64_t i = 0; i < counts[0][block]; ++i) {
         const bool isForAll = !runtime::isPerRank(tabled.facts.input);
-        uint64_t value = valueOf(rank, isForAll ? -1 : group[block], i, salt);
+        uint64_t value = element(rank, isForAll ? -1 : group[block], i, salt);
         std::memcpy(blockAt(0, block) + size_t(i) * elementBytes, &value, elementBytes);
       }
   }
@@ -236,11 +254,11 @@ private:
         uint64_t value = 0;
         if (tabled.facts.reduces)
           for (int64_t giver : group)
-            value += valueOf(giver, taker, i, salt);
+            value += element(giver, taker, i, salt);
         else if (runtime::isAtRoot(tabled.facts.input))
-          value = valueOf(group[size_t(tabled.choices.root)], taker, i, salt);
+          value = element(group[size_t(tabled.choices.root)], taker, i, salt);
         else
-          value = valueOf(group[block], taker, i, salt);
+          value = element(group[block], taker, i, salt);
         std::memcpy(expected.data() + size_t(places[1][block] + i) * elementBytes, &value, elementBytes);
       }
     return expected;
@@ -333,8 +351,10 @@ private:
     TabledCase drawn;
     drawn.distribution = allDistributions[number % std::size(allDistributions)];
     // Of types that may be summed in any order, where anything is summed.
-    const std::vector<runtime::DataType> types =
+    const std::vector<runtime::DataType> exactTypes =
         algorithm.info().reduces ? std::vector{U8, I32, U64} : std::vector{U8, BF16, I32, F64};
+    drawn.isCoded = algorithm.info().granule != 0;
+    const std::vector<runtime::DataType> types = drawn.isCoded ? std::vector{F16, BF16, F32} : exactTypes;
     drawn.type = types[random() % types.size()];
     int64_t numBlocks = algorithm.numBlocks(mesh);
     const std::vector<int64_t> sizes = {1, 7, 100, 1023, 5000, 600000 / (numBlocks * numBlocks)};
@@ -420,6 +440,17 @@ TEST_P(EveryTabledPacketAlgorithm, GivesWhatTheTablesSay) { TabledRunner(name(),
 
 TEST_P(EveryTabledPublishingAlgorithm, GivesWhatTheTablesSay) {
   TabledRunner(GetParam(), {.protocol = kolo::Protocol::Published}).runSetups(false);
+}
+
+/// What these encode they decode again, unchanged: a block has one scale for all of its elements, however long it is.
+TEST(BlockTables, SayHowLongEncodedBlocksAre) {
+  for (const char *name : {"quantisedAllToAll", "quantisedRailAllToAll", "quantisedRingAllGather",
+                           "quantisedRailAllGather", "quantisedNodeAllGather"})
+    TabledRunner(name, {}).runSetups(false);
+  TabledRunner("quantisedAllToAll", {.pipelineDepth = 3}).runSetups(false);
+  TabledRunner("quantisedRingAllGather", {.protocol = kolo::Protocol::LL}).runSetups(false);
+  TabledRunner("quantisedAllToAll", {}, {"rank"}).runOnHosts({3}, kolo::test::alone, 1, 8);
+  TabledRunner("quantisedRailAllToAll", {}, {"node"}).runOnHosts({2, 2}, kolo::test::pairs, 1, 8);
 }
 
 /// Every rank alone on its host, or two on each.

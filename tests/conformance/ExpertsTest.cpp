@@ -2,10 +2,13 @@
 // and weights are small powers of two and small integers, of which all sums are exact in every type.
 #include "Shipped.h"
 
+#include "tests/support/CodedCalls.h"
+
+#include "ir/reference/Element.h"
 #include "kolo/runtime/Experts.h"
 #include "tools/compile/Compile.h"
 
-#include <bit>
+#include <cmath>
 #include <cstring>
 
 using namespace kolo::conformance;
@@ -72,9 +75,10 @@ public:
     }
   }
 
-  /// Element i of a token, and what an expert makes of it.
+  /// Element i of a token, and what an expert makes of it. Codecs keep 1 and -1.
   float token(int rank, int64_t number, int64_t i) const {
-    return float((uint64_t(rank) * 7 + uint64_t(number) * 3 + uint64_t(i) + layer.seed) % 5);
+    const uint64_t drawn = uint64_t(rank) * 7 + uint64_t(number) * 3 + uint64_t(i) + layer.seed;
+    return layer.options.allowsLoss ? (drawn % 5 < 2 ? -1.0f : 1.0f) : float(drawn % 5);
   }
   static float answer(int64_t expert, float value) { return value * float(expert % 3 + 1); }
   float weight(int rank, int64_t index) const { return float(1 << (uint64_t(rank + index) % 3)) / 2; }
@@ -125,24 +129,16 @@ private:
 };
 
 void store(DataType type, float value, std::byte *to) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (type == DataType::F32)
-    return void(std::memcpy(to, &value, sizeof value));
-  uint16_t narrow = uint16_t(bits >> 16);
-  if (type == DataType::F16) // of a number that f16 has
-    narrow = value == 0 ? 0 : uint16_t(((bits >> 23 & 255) - 112) << 10 | (bits >> 13 & 1023));
-  std::memcpy(to, &narrow, sizeof narrow);
+  kolo::test::storeElement(kolo::reference::ElementType(int(type)), value, to);
 }
 
 float load(DataType type, const std::byte *from) {
   float value;
+  uint16_t narrow;
   if (type == DataType::F32)
     return std::memcpy(&value, from, sizeof value), value;
-  uint16_t narrow;
   std::memcpy(&narrow, from, sizeof narrow);
-  if (type == DataType::BF16)
-    return std::bit_cast<float>(uint32_t(narrow) << 16);
-  return narrow == 0 ? 0 : std::bit_cast<float>(uint32_t((narrow >> 10) + 112) << 23 | uint32_t(narrow & 1023) << 13);
+  return type == DataType::F16 ? kolo::reference::floatFromHalf(narrow) : kolo::reference::floatFromBfloat16(narrow);
 }
 
 constexpr std::byte unwritten{0xa7};
@@ -267,7 +263,7 @@ std::string runLayer(Communicator &communicator, const Plugin &plugin, const Den
 }
 
 /// Layers of a mesh, of all kinds.
-std::vector<Dense> layersOf(const std::string &mesh, std::mt19937_64 &random) {
+std::vector<Dense> layersOf(const std::string &mesh, bool allowsLoss, std::mt19937_64 &random) {
   std::vector<Dense> layers;
   const int numRanks = Mesh::parse(mesh)->numRanks();
   for (Choice choice : {Choice::Random, Choice::Skewed, Choice::OneExpert, Choice::None, Choice::Few})
@@ -279,6 +275,7 @@ std::vector<Dense> layersOf(const std::string &mesh, std::mt19937_64 &random) {
       options.capacity = std::vector<int64_t>{3, 40}[random() % 2];
       options.layout = layout;
       options.overflow = Overflow::Drop;
+      options.allowsLoss = allowsLoss;
       layers.emplace_back(Layer{options, int64_t(random() % 40), int64_t(1 + random() % 4), choice, random() % 1000},
                           numRanks);
     }
@@ -292,12 +289,12 @@ struct Place {
   bool inWindow;
 };
 
-void expectDense(const Plugin &plugin, const std::string &mesh, const Place &place) {
+void expectDense(const Plugin &plugin, const std::string &mesh, const Place &place, bool allowsLoss = false) {
   std::optional<ScopedVariable> ordinary;
   if (*place.ordinaryMemory)
     ordinary.emplace("KOLO_ORDINARY_MEMORY", place.ordinaryMemory);
   std::mt19937_64 random(testSeed());
-  const std::vector<Dense> layers = layersOf(mesh, random);
+  const std::vector<Dense> layers = layersOf(mesh, allowsLoss, random);
   auto body = [&](Communicator &communicator) {
     for (size_t i = 0; i < layers.size(); ++i)
       if (std::string said = runLayer(communicator, plugin, layers[i], place.inWindow); !said.empty())
@@ -330,12 +327,57 @@ TEST(Experts, GetTheirTokensByNodes) {
     expectDense(withNodes(), "node=2,gpu=2", place);
 }
 
+TEST(Experts, GetTokensThatWereEncoded) {
+  const Programs oneStep({"directAllToAll", "quantisedAllToAll"}, {"rank=3", "rank=4"});
+  const Programs twoSteps({"nodeAllToAll", "railAllToAll", "quantisedRailAllToAll"}, {"node=2,gpu=2"});
+  expectDense(oneStep.plugin(), "rank=3", everyPlace[0], true);
+  for (const Place &place : everyPlace) {
+    expectDense(oneStep.plugin(), "rank=4", place, true);
+    expectDense(twoSteps.plugin(), "node=2,gpu=2", place, true);
+  }
+}
+
+/// In f32, e4m3(128) makes 129 bytes of 512, and an element that no codec keeps changes.
+TEST(Experts, GetFewerBytesOfEncodedTokens) {
+  const Programs programs({"directAllToAll", "quantisedAllToAll"}, {"rank=2"});
+  constexpr int64_t numTokens = 64, width = 1024;
+  CommunicatorOptions counting{60000, 1};
+  counting.countsTraffic = true;
+  auto body = [&](Communicator &communicator) {
+    const std::vector<int32_t> experts(numTokens, 1 - communicator.rank());
+    std::vector<float> tokens(numTokens * width, 1.0f);
+    tokens[1] = 0.51f;
+    int64_t sent[2];
+    float second[2];
+    std::string said;
+    for (bool allowsLoss : {false, true}) {
+      ExpertOptions options{*Mesh::parse("rank=2"), 2, width, DataType::F32, numTokens};
+      options.layout = ExpertLayout::Compact;
+      options.allowsLoss = allowsLoss;
+      Result<ExpertExchange> exchange = ExpertExchange::create(communicator, programs.plugin(), options);
+      std::vector<float> rows(numTokens * width);
+      said += exchange->route(experts, 1).message();
+      const int64_t before = communicator.traffic().sentBytes;
+      said += exchange->dispatch(tokens.data(), rows.data()).message();
+      sent[allowsLoss] = communicator.traffic().sentBytes - before;
+      second[allowsLoss] = rows[1];
+    }
+    if (sent[false] != numTokens * width * 4 || sent[true] >= sent[false] / 3)
+      said += "sent " + std::to_string(sent[false]) + " and " + std::to_string(sent[true]) + " bytes; ";
+    return second[false] == 0.51f && second[true] != 0.51f && std::abs(second[true] - 0.51f) < 0.04f
+               ? said
+               : said + "0.51 became " + std::to_string(second[true]);
+  };
+  for (Launch launch : {Launch::Threads, Launch::Forked})
+    EXPECT_EQ(kolo::test::runRanks(launch, 2, counting, body), "");
+}
+
 TEST(Experts, GetTheirTokensFromOtherHosts) {
-  const Programs railOverNetwork({"nodeAllToAll", "railAllToAll"}, {"node=2,gpu=2"}, {"node"});
+  const Programs railOverNetwork({"nodeAllToAll", "railAllToAll", "quantisedRailAllToAll"}, {"node=2,gpu=2"}, {"node"});
   const Programs directOverNetwork({"directAllToAll"}, {"rank=3"}, {"rank"});
-  auto runAll = [](const Plugin &plugin, const std::string &mesh, int ranksPerHost) {
+  auto runAll = [](const Plugin &plugin, const std::string &mesh, int ranksPerHost, bool allowsLoss) {
     std::mt19937_64 random(testSeed());
-    const std::vector<Dense> layers = layersOf(mesh, random);
+    const std::vector<Dense> layers = layersOf(mesh, allowsLoss, random);
     auto body = [&](Communicator &communicator) {
       std::string said;
       for (size_t i = 0; i < layers.size() && said.empty(); ++i)
@@ -345,8 +387,9 @@ TEST(Experts, GetTheirTokensFromOtherHosts) {
     auto hostOf = [&](int rank) { return "host" + std::to_string(rank / ranksPerHost); };
     EXPECT_EQ(kolo::test::onHosts(Mesh::parse(mesh)->numRanks(), hostOf, {60000, 1}, body), "") << mesh;
   };
-  runAll(railOverNetwork.plugin(), "node=2,gpu=2", 2);
-  runAll(directOverNetwork.plugin(), "rank=3", 1);
+  runAll(railOverNetwork.plugin(), "node=2,gpu=2", 2, false);
+  runAll(railOverNetwork.plugin(), "node=2,gpu=2", 2, true);
+  runAll(directOverNetwork.plugin(), "rank=3", 1, false);
 }
 
 namespace {
@@ -465,6 +508,8 @@ TEST(Experts, RefuseWrongOptions) {
   expectRefusal([](ExpertOptions &options) { options.type = DataType::I32; },
                 "tokens are of f32, f16 or bf16, not of i32");
   expectRefusal([](ExpertOptions &options) { options.capacity = INT64_MAX / 2; }, "are too many");
+  expectRefusal([](ExpertOptions &options) { options.allowsLoss = true; },
+                "has no all-to-all with codecs on mesh rank=2 that takes row lists");
   expectRefusal([](ExpertOptions &options) { options.mesh = *Mesh::parse("node=2,gpu=1"); },
                 "has no all-to-all over 'node' on mesh node=2,gpu=1 that takes row lists");
 }

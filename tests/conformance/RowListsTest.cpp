@@ -155,7 +155,8 @@ TEST(RowLists, AreForProgramsThatMoveEachBlockOnce) {
   EXPECT_FALSE(takesRows("directAllToAll", {.transfers = kolo::Transfers::Pull}));
   EXPECT_FALSE(takesRows("directAllToAll", {.protocol = kolo::Protocol::LL}));
   EXPECT_FALSE(takesRows("twoLevelAllToAll"));
-  EXPECT_FALSE(takesRows("quantisedAllToAll"));
+  EXPECT_TRUE(takesRows("quantisedAllToAll"));
+  EXPECT_FALSE(takesRows("quantisedTwoLevelAllToAll"));
   EXPECT_FALSE(takesRows("ringAllGather"));
   EXPECT_FALSE(takesRows("ringReduceScatter"));
   const CompiledAlgorithm pulling("directAllToAll", /*optimize=*/true, {.transfers = kolo::Transfers::Pull});

@@ -32,6 +32,10 @@ struct ExpertOptions {
   int64_t capacity = 0;           // tokens that one rank may send to one expert
   ExpertLayout layout = ExpertLayout::Slots;
   Overflow overflow = Overflow::Refuse;
+  // Whether `dispatch` takes programs with codecs, where the plugin has one for a dimension. It must have one. Scales
+  // are of elements that follow each other in the tokens for one rank, so rowElements is best a multiple of their
+  // block.
+  bool allowsLoss = false;
 };
 
 /// Which tokens this rank's experts get. Valid until the next `route`.
@@ -58,7 +62,7 @@ public:
   ExpertExchange &operator=(ExpertExchange &&) noexcept;
   ~ExpertExchange();
 
-  /// Tells the ranks how many tokens come. `experts` has `perToken` numbers of experts for each token of this rank,
+  /// Tells the ranks how many tokens come. `experts` has `perToken` numbers, on every rank as many, for each token,
   /// none twice; -1 stands for none. Collective, blocking. As for Communicator::run, and:
   ///   InvalidArgument  on all ranks: on some rank a number is out of range or twice there, or, with Overflow::Refuse,
   ///                    tokens are beyond a capacity

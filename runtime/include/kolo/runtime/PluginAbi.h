@@ -140,10 +140,13 @@ typedef struct KoloServices {
   void (*flush)(KoloInvocation *invocation);
   /* Of an invocation with row lists: moves bytes from this rank's buffer of one role to a rank's of another, of which
    * one is the caller's own. Offsets and sizes are those without lists; the runtime finds the rows. `peer` is this rank,
-   * too. Otherwise as `put`, which also says when the source is read. */
+   * too. KOLO_ADDRESS is the role of other memory of this rank, whose offset is its address. Otherwise as `put`, which
+   * also says when the source is read. */
   void (*moveRows)(KoloInvocation *invocation, int64_t peer, int32_t toRole, int64_t toBytes, int32_t fromRole,
                    int64_t fromBytes, int64_t sizeBytes);
 } KoloServices;
+
+#define KOLO_ADDRESS (-1)
 
 /* One lane of one rank in one call. Filled by the runtime; generated code only reads it. */
 struct KoloInvocation {
