@@ -1,6 +1,6 @@
 // Times ExpertExchange on hosts: dispatch, with its routing, and combine, by tokens, in one process for each rank.
 //
-//   kolo-bench-experts PLUGIN MESH TOKENS [HIDDEN EXPERTS PER_TOKEN ITERATIONS] [FOLDER]
+//   kolo-bench-experts PLUGIN[,PLUGIN] MESH TOKENS [HIDDEN EXPERTS PER_TOKEN ITERATIONS] [FOLDER]
 //
 // Experts answer with what they get. With FOLDER, each rank leaves the combined tokens of its last iteration there.
 // Where RANK is set, this process is that rank, and other processes are the others; then each says how many rows it
@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
+#include <string>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -21,7 +23,7 @@ using namespace kolo::runtime;
 namespace {
 
 struct Case {
-  const char *plugin, *folder;
+  const char *plugins, *folder;
   Mesh mesh;
   int64_t numTokens, hidden, numExperts, perToken, iterations;
 };
@@ -85,11 +87,19 @@ void keep(const Case &given, int rank, const uint16_t *output) {
 int runRank(const Case &given, Result<Communicator> communicator, bool saysRows) {
   require(communicator.status());
   const int rank = communicator->rank();
-  Result<Plugin> plugin = Plugin::load(given.plugin);
-  require(plugin.status());
+  std::vector<Plugin> loaded;
+  std::istringstream paths(given.plugins);
+  for (std::string path; std::getline(paths, path, ',');) {
+    Result<Plugin> plugin = Plugin::load(path);
+    require(plugin.status());
+    loaded.push_back(std::move(plugin).value());
+  }
+  std::vector<const Plugin *> plugins;
+  for (const Plugin &plugin : loaded)
+    plugins.push_back(&plugin);
   ExpertOptions options{given.mesh,     given.numExperts, given.hidden,
                         DataType::BF16, given.numTokens,  ExpertLayout::Compact};
-  Result<ExpertExchange> exchange = ExpertExchange::create(*communicator, *plugin, options);
+  Result<ExpertExchange> exchange = ExpertExchange::create(*communicator, plugins, options);
   require(exchange.status());
   const std::vector<int32_t> experts = drawExperts(given, rank);
   const std::vector<float> weights(experts.size(), 1.0f / float(given.perToken));
@@ -136,7 +146,8 @@ int runRank(const Case &given, Result<Communicator> communicator, bool saysRows)
 
 int main(int argc, char **argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "kolo-bench-experts PLUGIN MESH TOKENS [HIDDEN EXPERTS PER_TOKEN ITERATIONS] [FOLDER]\n");
+    std::fprintf(stderr,
+                 "kolo-bench-experts PLUGIN[,PLUGIN] MESH TOKENS [HIDDEN EXPERTS PER_TOKEN ITERATIONS] [FOLDER]\n");
     return 2;
   }
   auto number = [&](int index, int64_t otherwise) { return argc > index ? std::atoll(argv[index]) : otherwise; };

@@ -31,6 +31,8 @@ public:
   virtual mlir::Value isGiven(mlir::OpBuilder &builder, mlir::Location loc) const = 0;
   /// Of a block of this rank's input or output.
   virtual mlir::Value count(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value block) const = 0;
+  /// Whether lists of the call choose the rows of its blocks, of type i1; null: the program takes no such lists.
+  virtual mlir::Value hasRows(mlir::OpBuilder &builder, mlir::Location loc) const = 0;
   /// Where a block begins in the buffer of a rank; null: of this one.
   virtual mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value rank,
                             mlir::Value block) const = 0;

@@ -1,6 +1,6 @@
 // A layer of a mixture of experts on 8 ranks, against a dense computation of the same layer:
 //
-//   ./layer direct.so nodes.so
+//   ./layer direct.so rail.so node.so
 //
 // A router gives each token the two experts with the largest scores, out of 16. Tokens go to their experts, which are
 // small multilayer perceptrons, and the weighted answers come back: directly, then by nodes.
@@ -88,11 +88,11 @@ struct Outcome {
   float error = 0; // the largest difference to the dense layer
 };
 
-Outcome runRank(Communicator &communicator, const Plugin &plugin, const ExpertOptions &options) {
+Outcome runRank(Communicator &communicator, const std::vector<const Plugin *> &plugins, const ExpertOptions &options) {
   const auto rank = size_t(communicator.rank());
   const Numbers tokens = tokensOf(rank);
   const Routing routing(tokens);
-  Result<ExpertExchange> exchange = ExpertExchange::create(communicator, plugin, options);
+  Result<ExpertExchange> exchange = ExpertExchange::create(communicator, plugins, options);
   if (!exchange.isOk())
     return {exchange.status()};
   if (Status status = exchange->route(routing.experts, perToken); !status.isOk())
@@ -114,10 +114,17 @@ Outcome runRank(Communicator &communicator, const Plugin &plugin, const ExpertOp
 }
 
 /// The worst of all ranks.
-Outcome run(const char *path, const char *mesh, ExpertLayout layout) {
-  Result<Plugin> plugin = Plugin::load(path);
-  if (!plugin.isOk())
-    return {plugin.status()};
+Outcome run(const std::vector<const char *> &paths, const char *mesh, ExpertLayout layout) {
+  std::vector<Plugin> loaded;
+  for (const char *path : paths) {
+    Result<Plugin> plugin = Plugin::load(path);
+    if (!plugin.isOk())
+      return {plugin.status()};
+    loaded.push_back(std::move(plugin).value());
+  }
+  std::vector<const Plugin *> plugins;
+  for (const Plugin &plugin : loaded)
+    plugins.push_back(&plugin);
   auto communicators = Communicator::createThreads(numRanks);
   if (!communicators.isOk())
     return {communicators.status()};
@@ -125,7 +132,7 @@ Outcome run(const char *path, const char *mesh, ExpertLayout layout) {
   std::vector<Outcome> outcomes(numRanks);
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < numRanks; ++rank)
-    threads.emplace_back([&, rank] { outcomes[rank] = runRank((*communicators)[rank], *plugin, options); });
+    threads.emplace_back([&, rank] { outcomes[rank] = runRank((*communicators)[rank], plugins, options); });
   for (std::thread &thread : threads)
     thread.join();
   Outcome worst;
@@ -140,12 +147,12 @@ Outcome run(const char *path, const char *mesh, ExpertLayout layout) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 3) {
-    std::fprintf(stderr, "layer: needs the paths of two plugins\n");
+  if (argc != 4) {
+    std::fprintf(stderr, "layer: needs the paths of three plugins\n");
     return 1;
   }
-  const Outcome outcomes[] = {run(argv[1], "rank=8", ExpertLayout::Slots),
-                              run(argv[2], "node=2,gpu=4", ExpertLayout::Compact)};
+  const Outcome outcomes[] = {run({argv[1]}, "rank=8", ExpertLayout::Slots),
+                              run({argv[2], argv[3]}, "node=2,gpu=4", ExpertLayout::Compact)};
   for (const Outcome &outcome : outcomes)
     if (!outcome.status.isOk()) {
       std::fprintf(stderr, "layer: %s\n", outcome.status.message().c_str());

@@ -1,6 +1,6 @@
 // Where experts are decides what crosses the network: ExFlow (Yao et al., IPDPS 2024), on 2 nodes of 4 ranks:
 //
-//   ./placement nodes.so
+//   ./placement rail.so node.so
 //
 // Tokens pass two layers of 16 experts, one expert in each. They stay where their expert of the first layer is, and go
 // on from there to the one of the second. Which that is depends on the first one, most of the time. So experts of the
@@ -48,7 +48,7 @@ Experts placeByAffinity() {
   Experts order(numExperts), place(numExperts);
   std::iota(order.begin(), order.end(), 0);
   auto most = [&](int32_t expert) { return *std::ranges::max_element(from[size_t(expert)]); };
-  std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return most(a) > most(b); });
+  std::ranges::sort(order, [&](int32_t a, int32_t b) { return most(a) != most(b) ? most(a) > most(b) : a < b; });
   std::vector<size_t> taken(numRanks);
   for (int32_t expert : order) {
     size_t best = numRanks;
@@ -66,7 +66,8 @@ struct Outcome {
 };
 
 /// Both layers. A token's first two elements say where it is from, so that all can be found at the end.
-Outcome runRank(Communicator &communicator, const Plugin &plugin, const ExpertOptions &options, const Experts &place) {
+Outcome runRank(Communicator &communicator, const std::vector<const Plugin *> &plugins, const ExpertOptions &options,
+                const Experts &place) {
   const auto rank = size_t(communicator.rank());
   Numbers tokens(numTokens * width);
   Experts experts;
@@ -75,8 +76,8 @@ Outcome runRank(Communicator &communicator, const Plugin &plugin, const ExpertOp
     tokens[token * width + 1] = float(token);
     experts.push_back(firstExpert(rank, token));
   }
-  Result<ExpertExchange> first = ExpertExchange::create(communicator, plugin, options),
-                         second = ExpertExchange::create(communicator, plugin, options);
+  Result<ExpertExchange> first = ExpertExchange::create(communicator, plugins, options),
+                         second = ExpertExchange::create(communicator, plugins, options);
   for (const Status &status : {first.status(), second.status(), first->route(experts, 1)})
     if (!status.isOk())
       return {status};
@@ -100,7 +101,7 @@ Outcome runRank(Communicator &communicator, const Plugin &plugin, const ExpertOp
 }
 
 /// Of all ranks together.
-Outcome run(const Plugin &plugin, const Experts &place) {
+Outcome run(const std::vector<const Plugin *> &plugins, const Experts &place) {
   auto communicators = Communicator::createThreads(numRanks);
   if (!communicators.isOk())
     return {communicators.status()};
@@ -109,7 +110,7 @@ Outcome run(const Plugin &plugin, const Experts &place) {
   std::vector<Outcome> outcomes(numRanks);
   std::vector<std::thread> threads;
   for (size_t rank = 0; rank < numRanks; ++rank)
-    threads.emplace_back([&, rank] { outcomes[rank] = runRank((*communicators)[rank], plugin, options, place); });
+    threads.emplace_back([&, rank] { outcomes[rank] = runRank((*communicators)[rank], plugins, options, place); });
   for (std::thread &thread : threads)
     thread.join();
   Outcome all;
@@ -129,14 +130,16 @@ int fail(const Status &status) {
 } // namespace
 
 int main(int argc, char **argv) {
-  if (argc != 2)
-    return fail(Status(StatusCode::InvalidArgument, "needs the plugin's path"));
-  Result<Plugin> plugin = Plugin::load(argv[1]);
-  if (!plugin.isOk())
-    return fail(plugin.status());
+  if (argc != 3)
+    return fail(Status(StatusCode::InvalidArgument, "needs the paths of two plugins"));
+  Result<Plugin> rail = Plugin::load(argv[1]), node = Plugin::load(argv[2]);
+  for (const Status &status : {rail.status(), node.status()})
+    if (!status.isOk())
+      return fail(status);
+  const std::vector<const Plugin *> plugins = {&*rail, &*node};
   Experts inOrder(numExperts);
   std::iota(inOrder.begin(), inOrder.end(), 0);
-  const Outcome before = run(*plugin, inOrder), after = run(*plugin, placeByAffinity());
+  const Outcome before = run(plugins, inOrder), after = run(plugins, placeByAffinity());
   for (const Outcome &outcome : {before, after})
     if (!outcome.status.isOk())
       return fail(outcome.status);

@@ -284,11 +284,10 @@ Status checkTables(const CallArguments &arguments, const Planner &planner, const
   std::vector<int64_t> sizes;
   for (const MeshDim &dim : call.mesh.dims())
     sizes.push_back(dim.size);
-  if (const Proof *proof = call.info->proofOf(sizes); !proof || !proof->takesTables)
-    return error(StatusCode::InvalidArgument, "program '{}' takes no block tables on mesh {}", call.info->name,
-                 call.mesh.toString());
-  if (arguments.rows && !call.info->takesRows)
-    return error(StatusCode::InvalidArgument, "program '{}' takes no row lists", call.info->name);
+  const Proof *proof = call.info->proofOf(sizes);
+  if (!proof || !proof->takesTables || (arguments.rows && !proof->takesRows))
+    return error(StatusCode::InvalidArgument, "program '{}' takes no {} on mesh {}", call.info->name,
+                 proof && proof->takesTables ? "row lists" : "block tables", call.mesh.toString());
   return {};
 }
 

@@ -201,16 +201,16 @@ int32_t awaitPacket(KoloInvocation *raw, const uint64_t *packet, int32_t stateme
 }
 
 /// The part of a move that is one range on both sides.
-struct RowMove {
+struct MovedRows {
   int32_t toRole, fromRole;
   RowRange to, from;
 };
 
 /// The beginning of a move that generated code asks for by what the tables say.
-RowMove nextRows(const Call &call, int32_t toRole, int64_t toBytes, int32_t fromRole, int64_t fromBytes,
+MovedRows nextRows(const Call &call, int32_t toRole, int64_t toBytes, int32_t fromRole, int64_t fromBytes,
                  int64_t sizeBytes) {
   const CallRows &rows = *call.rows;
-  RowMove move = {toRole, fromRole, {toBytes, sizeBytes}, {fromBytes, sizeBytes}};
+  MovedRows move = {toRole, fromRole, {toBytes, sizeBytes}, {fromBytes, sizeBytes}};
   if (fromRole == KOLO_INPUT)
     move.from = rangeOf(rows, KOLO_INPUT, fromBytes, sizeBytes);
   if (toRole == KOLO_OUTPUT)
@@ -243,7 +243,7 @@ void moveRows(KoloInvocation *raw, int64_t peer, int32_t toRole, int64_t toBytes
     raw->traffic[KOLO_SENT] += sizeBytes;
   auto copy = raw->nonTemporal & KOLO_TO_OUTPUT && toRole == KOLO_OUTPUT ? copyNonTemporal : copyCached;
   while (sizeBytes > 0 && !lane.hasFailed) {
-    const RowMove move = nextRows(lane.plan->call, toRole, toBytes, fromRole, fromBytes, sizeBytes);
+    const MovedRows move = nextRows(lane.plan->call, toRole, toBytes, fromRole, fromBytes, sizeBytes);
     auto *source = addressOf(*raw, fromRole, move.from.offsetBytes);
     const RemoteRange range = {peer, toRole, move.to.offsetBytes, move.to.sizeBytes};
     if (!hasRoomFor(lane, range)) {

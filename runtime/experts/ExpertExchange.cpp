@@ -67,9 +67,7 @@ class ExpertExchangeState {
 public:
   ExpertExchangeState(Communicator &owner, const ExpertOptions &given, std::vector<GroupAllToAll> exact,
                       std::vector<GroupAllToAll> ofTokens)
-      : communicator(owner), options(given), groups(std::move(exact)), carriers(std::move(ofTokens)),
-        numRanks(owner.size()), expertsPerRank(given.numExperts / owner.size()),
-        rowBytes(given.rowElements * int64_t(sizeBytes(given.type))) {}
+      : communicator(owner), options(given), groups(std::move(exact)), carriers(std::move(ofTokens)) {}
 
   Status route(std::span<const int32_t> experts, int64_t perToken);
   Routed routed() const;
@@ -77,21 +75,24 @@ public:
   Status combine(const void *rows, std::span<const float> weights, void *output);
 
 private:
+  int64_t numRanks() const { return communicator.size(); }
+  int64_t expertsPerRank() const { return options.numExperts / numRanks(); }
+  int64_t rowBytes() const { return options.rowElements * static_cast<int64_t>(sizeBytes(options.type)); }
   bool hasNodes() const { return groups.size() == 2; }
   int64_t numNodes() const { return hasNodes() ? groups.front().size() : 1; }
   int64_t numInNode() const { return groups.back().size(); }
-  /// The number, among all ranks, of the rank that a row comes from: it went to the node of this rank from `node`, and
+  /// The number, among all ranks, of the rank that a row comes from. The row went from `node` to this rank's node, and
   /// from member `inNode` of that to its expert.
   int64_t sourceRank(int64_t node, int64_t inNode) const { return hasNodes() ? node * numInNode() + inNode : inNode; }
   int64_t numRows() const;
 
   Status checkExperts(std::span<const int32_t> experts, int64_t perToken) const;
   int64_t dropBeyondCapacity(std::vector<int32_t> &experts) const;
-  Status conclude(const Status &own, int64_t numDropped, const RowRouting::Report &all);
-  Status routeToNodes(std::vector<int32_t> &experts, RowRouting::Report &report);
+  Status conclude(const Status &own, int64_t numDropped, const RowRouting::RouteReport &all);
+  Status routeToNodes(std::vector<int32_t> &experts, RowRouting::RouteReport &report);
   Status routeToExperts(std::span<const int32_t> experts, std::span<const int32_t> nodeOfToken,
-                        RowRouting::Report &report);
-  RowRouting::Placement placement() const;
+                        RowRouting::RouteReport &report);
+  RowRouting::BucketPlaces placement() const;
   std::vector<int64_t> placeCompactly(std::span<const int64_t> counts) const;
   void countRows();
   Status sumInNode(const void *rows, std::span<const float> weights, std::byte *sums);
@@ -100,15 +101,18 @@ private:
   const ExpertOptions options;
   const std::vector<GroupAllToAll> groups;   // by dimension of the mesh
   const std::vector<GroupAllToAll> carriers; // the same for tokens, perhaps with codecs
-  const int64_t numRanks, expertsPerRank, rowBytes;
 
   // Of the last route.
   bool isRouted = false;
   int64_t numTokens = 0, perToken = 0, numDropped = 0;
   RowRouting toNodes, toExperts;
-  RowSums sumsOfTokens, sumsOfNodes;      // what `combine` makes of answers: each token's, and each node's share
-  std::vector<int64_t> counts, firstRows; // see Routed
-  RowMemory staged, answers, shares;
+  RowSums sumsOfTokens, sumsOfNodes; // what `combine` makes of answers: each token's, and each node's share
+  struct {
+    std::vector<int64_t> counts, firstRows;
+  } received; // see Routed
+  struct {
+    RowMemory staged, answers, shares;
+  } memory;
 };
 
 int64_t ExpertExchangeState::numRows() const {
@@ -146,7 +150,7 @@ int64_t ExpertExchangeState::dropBeyondCapacity(std::vector<int32_t> &experts) c
 }
 
 /// What all ranks make of what they heard of each other.
-Status ExpertExchangeState::conclude(const Status &own, int64_t dropped, const RowRouting::Report &all) {
+Status ExpertExchangeState::conclude(const Status &own, int64_t dropped, const RowRouting::RouteReport &all) {
   if (!own.isOk())
     return own;
   if (all.isRefused)
@@ -169,7 +173,7 @@ Status ExpertExchangeState::route(std::span<const int32_t> experts, int64_t perT
   const int64_t dropped = dropBeyondCapacity(kept);
   perToken = std::max<int64_t>(perTokenGiven, 1);
   numTokens = static_cast<int64_t>(kept.size()) / perToken;
-  RowRouting::Report report = {dropped, !own.isOk()};
+  RowRouting::RouteReport report = {dropped, !own.isOk()};
   std::vector<int32_t> nodeOfToken(static_cast<size_t>(numTokens)); // without nodes, all tokens come from one
   if (hasNodes()) {
     if (Status status = routeToNodes(kept, report); !status.isOk())
@@ -187,8 +191,8 @@ Status ExpertExchangeState::route(std::span<const int32_t> experts, int64_t perT
 }
 
 /// Leaves the experts that the tokens which come to this rank ask for, by number in the node.
-Status ExpertExchangeState::routeToNodes(std::vector<int32_t> &experts, RowRouting::Report &report) {
-  const int64_t perNode = expertsPerRank * numInNode();
+Status ExpertExchangeState::routeToNodes(std::vector<int32_t> &experts, RowRouting::RouteReport &report) {
+  const int64_t perNode = expertsPerRank() * numInNode();
   std::vector<RowTarget> targets;
   sumsOfTokens.clear();
   for (int64_t token = 0; token < numTokens; ++token)
@@ -198,7 +202,7 @@ Status ExpertExchangeState::routeToNodes(std::vector<int32_t> &experts, RowRouti
       if (std::any_of(first, first + perToken, isThere))
         targets.push_back({static_cast<int32_t>(token), static_cast<int32_t>(node), 0});
     }
-  RowRouting::Placement placement;
+  RowRouting::BucketPlaces placement;
   placement.decide = [](std::span<const int64_t> taken) {
     std::vector<int64_t> places(taken.size());
     std::exclusive_scan(taken.begin(), taken.end(), places.begin(), int64_t(0));
@@ -226,15 +230,15 @@ Status ExpertExchangeState::routeToNodes(std::vector<int32_t> &experts, RowRouti
 /// Of tokens that are on this rank, from there to the ranks of the last dimension. A bucket is an expert and the node
 /// that the token is from.
 Status ExpertExchangeState::routeToExperts(std::span<const int32_t> experts, std::span<const int32_t> nodeOfToken,
-                                           RowRouting::Report &report) {
+                                           RowRouting::RouteReport &report) {
   std::vector<RowTarget> targets;
   for (size_t i = 0; i < experts.size(); ++i)
     if (int32_t expert = experts[i]; expert >= 0) {
       const auto token = static_cast<int32_t>(static_cast<int64_t>(i) / perToken);
-      const int64_t bucket = expert % expertsPerRank * numNodes() + nodeOfToken[static_cast<size_t>(token)];
-      targets.push_back({token, static_cast<int32_t>(expert / expertsPerRank), static_cast<int32_t>(bucket)});
+      const int64_t bucket = expert % expertsPerRank() * numNodes() + nodeOfToken[static_cast<size_t>(token)];
+      targets.push_back({token, static_cast<int32_t>(expert / expertsPerRank()), static_cast<int32_t>(bucket)});
     }
-  if (Status status = toExperts.route(groups.back(), targets, expertsPerRank * numNodes(), placement(), report);
+  if (Status status = toExperts.route(groups.back(), targets, expertsPerRank() * numNodes(), placement(), report);
       !status.isOk() || report.isRefused)
     return status;
   RowSums &sums = hasNodes() ? sumsOfNodes : sumsOfTokens;
@@ -249,15 +253,15 @@ Status ExpertExchangeState::routeToExperts(std::span<const int32_t> experts, std
   return {};
 }
 
-RowRouting::Placement ExpertExchangeState::placement() const {
-  RowRouting::Placement result;
+RowRouting::BucketPlaces ExpertExchangeState::placement() const {
+  RowRouting::BucketPlaces result;
   if (options.layout == ExpertLayout::Compact) {
     result.decide = [this](std::span<const int64_t> taken) { return placeCompactly(taken); };
     return result;
   }
   auto firstOf = [this](int64_t bucket, int64_t inNode) {
     const int64_t expert = bucket / numNodes(), node = bucket % numNodes();
-    return (expert * numRanks + sourceRank(node, inNode)) * options.capacity;
+    return (expert * numRanks() + sourceRank(node, inNode)) * options.capacity;
   };
   result.given = [this, firstOf](int64_t, int64_t bucket) { return firstOf(bucket, groups.back().self()); };
   result.taken = [firstOf](int64_t member, int64_t bucket) { return firstOf(bucket, member); };
@@ -268,10 +272,10 @@ RowRouting::Placement ExpertExchangeState::placement() const {
 std::vector<int64_t> ExpertExchangeState::placeCompactly(std::span<const int64_t> taken) const {
   std::vector<int64_t> places(taken.size());
   int64_t next = 0;
-  for (int64_t expert = 0; expert < expertsPerRank; ++expert)
+  for (int64_t expert = 0; expert < expertsPerRank(); ++expert)
     for (int64_t node = 0; node < numNodes(); ++node)
       for (int64_t inNode = 0; inNode < numInNode(); ++inNode) {
-        const auto index = static_cast<size_t>((inNode * expertsPerRank + expert) * numNodes() + node);
+        const auto index = static_cast<size_t>((inNode * expertsPerRank() + expert) * numNodes() + node);
         places[index] = next;
         next += taken[index];
       }
@@ -279,22 +283,22 @@ std::vector<int64_t> ExpertExchangeState::placeCompactly(std::span<const int64_t
 }
 
 void ExpertExchangeState::countRows() {
-  counts.resize(static_cast<size_t>(expertsPerRank * numRanks));
-  firstRows.resize(counts.size());
-  for (int64_t expert = 0; expert < expertsPerRank; ++expert)
+  received.counts.resize(static_cast<size_t>(expertsPerRank() * numRanks()));
+  received.firstRows.resize(received.counts.size());
+  for (int64_t expert = 0; expert < expertsPerRank(); ++expert)
     for (int64_t node = 0; node < numNodes(); ++node)
       for (int64_t inNode = 0; inNode < numInNode(); ++inNode) {
-        const auto from = static_cast<size_t>((inNode * expertsPerRank + expert) * numNodes() + node);
-        const auto to = static_cast<size_t>(expert * numRanks + sourceRank(node, inNode));
-        counts[to] = toExperts.takenCounts()[from];
-        firstRows[to] = toExperts.takenFirst()[from];
+        const auto from = static_cast<size_t>((inNode * expertsPerRank() + expert) * numNodes() + node);
+        const auto to = static_cast<size_t>(expert * numRanks() + sourceRank(node, inNode));
+        received.counts[to] = toExperts.takenCounts()[from];
+        received.firstRows[to] = toExperts.takenFirst()[from];
       }
 }
 
 Routed ExpertExchangeState::routed() const {
-  return isRouted
-             ? Routed{numRows(), counts, firstRows, numDropped, hasNodes() ? toNodes.numToOthers(groups.front()) : 0}
-             : Routed{};
+  return isRouted ? Routed{numRows(), received.counts, received.firstRows, numDropped,
+                           hasNodes() ? toNodes.numToOthers(groups.front()) : 0}
+                  : Routed{};
 }
 
 static Status notRouted() { return error(StatusCode::InvalidArgument, "no call of route has succeeded before"); }
@@ -316,7 +320,7 @@ Status ExpertExchangeState::dispatch(const void *tokens, void *rows) {
   const int64_t elements = options.rowElements, numStaged = toNodes.numTaken();
   if (!hasNodes())
     return toExperts.forward(carriers.back(), tokens, numTokens, rows, numRows(), elements, options.type);
-  Result<std::byte *> stage = staged.reserve(communicator, numStaged * rowBytes);
+  Result<std::byte *> stage = memory.staged.reserve(communicator, numStaged * rowBytes());
   Status toNode =
       toNodes.forward(carriers.front(), tokens, numTokens, orNull({}, stage), numStaged, elements, options.type);
   Status toRank =
@@ -335,10 +339,10 @@ Status ExpertExchangeState::combine(const void *rows, std::span<const float> wei
     own = error(StatusCode::InvalidArgument, "output is null");
   const int64_t elements = options.rowElements;
   const RowRouting &last = hasNodes() ? toNodes : toExperts;
-  Result<std::byte *> arrived = answers.reserve(communicator, last.numGiven() * rowBytes);
+  Result<std::byte *> arrived = memory.answers.reserve(communicator, last.numGiven() * rowBytes());
   Status there, back;
   if (hasNodes()) {
-    Result<std::byte *> sums = staged.reserve(communicator, toNodes.numTaken() * rowBytes);
+    Result<std::byte *> sums = memory.staged.reserve(communicator, toNodes.numTaken() * rowBytes());
     there = sumInNode(rows, own.isOk() ? weights : std::span<const float>(), orNull({}, sums));
     back = toNodes.backward(groups.front(), orNull(there, sums), toNodes.numTaken(), orNull({}, arrived), elements,
                             options.type);
@@ -361,7 +365,7 @@ Status ExpertExchangeState::sumInNode(const void *rows, std::span<const float> w
     std::copy_n(weights.begin() + toNodes.given()[row] * perToken, perToken,
                 given.begin() + static_cast<int64_t>(row) * perToken);
   Status told = toNodes.forwardPacked(groups.front(), given.data(), taken.data(), perToken, DataType::F32);
-  Result<std::byte *> inNode = shares.reserve(communicator, toExperts.numGiven() * rowBytes);
+  Result<std::byte *> inNode = memory.shares.reserve(communicator, toExperts.numGiven() * rowBytes());
   Status brought =
       toExperts.backward(groups.back(), rows, numRows(), orNull({}, inNode), options.rowElements, options.type);
   Status status = firstFailure({told, inNode.status(), brought});
@@ -375,7 +379,7 @@ ExpertExchange::ExpertExchange(ExpertExchange &&) noexcept = default;
 ExpertExchange &ExpertExchange::operator=(ExpertExchange &&) noexcept = default;
 ExpertExchange::~ExpertExchange() = default;
 
-Result<ExpertExchange> ExpertExchange::create(Communicator &communicator, const Plugin &plugin,
+Result<ExpertExchange> ExpertExchange::create(Communicator &communicator, const std::vector<const Plugin *> &plugins,
                                               const ExpertOptions &options) {
   return guarded([&]() -> Result<ExpertExchange> {
     if (Status status = checkOptions(options, communicator.size()); !status.isOk())
@@ -383,20 +387,23 @@ Result<ExpertExchange> ExpertExchange::create(Communicator &communicator, const 
     std::vector<GroupAllToAll> exact, carriers;
     bool hasCodecs = false;
     for (int dim = 0; dim < static_cast<int>(options.mesh.dims().size()); ++dim) {
-      auto find = [&](bool coded) { return GroupAllToAll::find(communicator, plugin, options.mesh, dim, coded); };
+      auto find = [&](bool coded) { return GroupAllToAll::find(communicator, plugins, options.mesh, dim, coded); };
       std::optional<GroupAllToAll> found = find(false), coded = options.allowsLoss ? find(true) : std::nullopt;
       if (!found)
-        return error(StatusCode::InvalidArgument,
-                     "{}: has no all-to-all over '{}' on mesh {} that takes row lists; `kolo compile {}` makes one",
-                     plugin.path(), options.mesh.dims()[static_cast<size_t>(dim)].name, options.mesh.toString(),
-                     options.mesh.dims().size() == 1 ? "directAllToAll" : "nodeAllToAll railAllToAll");
+        return error(
+            StatusCode::InvalidArgument,
+            "no plugin has an all-to-all over '{}' on mesh {} that takes row lists; `kolo compile {}` makes one",
+            options.mesh.dims()[static_cast<size_t>(dim)].name, options.mesh.toString(),
+            options.mesh.dims().size() == 1 ? "directAllToAll"
+            : dim == 0                      ? "railAllToAll"
+                                            : "nodeAllToAll");
       exact.push_back(*found);
       carriers.push_back(coded.value_or(*found));
       hasCodecs |= coded.has_value();
     }
     if (options.allowsLoss && !hasCodecs)
-      return error(StatusCode::InvalidArgument, "{}: has no all-to-all with codecs on mesh {} that takes row lists",
-                   plugin.path(), options.mesh.toString());
+      return error(StatusCode::InvalidArgument,
+                   "no plugin has an all-to-all with codecs on mesh {} that takes row lists", options.mesh.toString());
     return ExpertExchange(
         std::make_unique<ExpertExchangeState>(communicator, options, std::move(exact), std::move(carriers)));
   });

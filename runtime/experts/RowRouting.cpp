@@ -7,28 +7,35 @@
 
 namespace kolo::runtime {
 
-std::optional<GroupAllToAll> GroupAllToAll::find(Communicator &communicator, const Plugin &plugin, const Mesh &mesh,
-                                                 int dim, bool hasCodecs) {
+/// Whether a program is an all-to-all over one dimension of a mesh, for calls with row lists.
+static bool isAlong(const ProgramInfo &program, const Mesh &mesh, int dim) {
   std::vector<std::string> names;
   std::vector<int64_t> sizes;
   for (const MeshDim &each : mesh.dims()) {
     names.push_back(each.name);
     sizes.push_back(each.size);
   }
-  for (const ProgramInfo &program : plugin.programs()) {
-    const Proof *proof = program.meshDims == names ? program.proofOf(sizes) : nullptr;
-    if (program.collective != CollectiveKind::AllToAll || program.groupDims != std::vector<int>{dim} ||
-        !program.takesRows || (program.granule != 0) != hasCodecs || !proof || !proof->takesTables)
-      continue;
-    GroupAllToAll found;
-    found.communicator = &communicator;
-    found.plugin = &plugin;
-    found.arguments.program = program.name;
-    found.arguments.mesh = mesh;
-    found.numMembers = sizes[static_cast<size_t>(dim)];
-    found.member = mesh.coordinates(communicator.rank())[static_cast<size_t>(dim)];
-    return found;
-  }
+  const CollectiveFacts facts = factsOf(program.collective);
+  const Proof *proof = program.meshDims == names ? program.proofOf(sizes) : nullptr;
+  return isPerRank(facts.input) && isPerRank(facts.output) && program.groupDims == std::vector<int>{dim} && proof &&
+         proof->takesRows;
+}
+
+std::optional<GroupAllToAll> GroupAllToAll::find(Communicator &communicator, const std::vector<const Plugin *> &plugins,
+                                                 const Mesh &mesh, int dim, bool hasCodecs) {
+  for (const Plugin *plugin : plugins)
+    for (const ProgramInfo &program : plugin->programs()) {
+      if (!isAlong(program, mesh, dim) || (program.granule != 0) != hasCodecs)
+        continue;
+      GroupAllToAll found;
+      found.communicator = &communicator;
+      found.plugin = plugin;
+      found.arguments.program = program.name;
+      found.arguments.mesh = mesh;
+      found.numMembers = mesh.dims()[static_cast<size_t>(dim)].size;
+      found.member = mesh.coordinates(communicator.rank())[static_cast<size_t>(dim)];
+      return found;
+    }
   return std::nullopt;
 }
 
@@ -94,7 +101,7 @@ void RowRouting::sortTargets(std::span<const RowTarget> targets, int64_t numMemb
 }
 
 /// With the report, which goes to all members.
-Status RowRouting::exchangeCounts(const GroupAllToAll &group, int64_t numBuckets, Report &report) {
+Status RowRouting::exchangeCounts(const GroupAllToAll &group, int64_t numBuckets, RouteReport &report) {
   const auto perMember = static_cast<size_t>(numBuckets), numMembers = static_cast<size_t>(group.size());
   const size_t stride = perMember + 1;
   std::vector<int64_t> mine(numMembers * stride), theirs(numMembers * stride);
@@ -127,7 +134,7 @@ static std::vector<int32_t> listRows(std::span<const int64_t> counts, std::span<
 }
 
 Status RowRouting::route(const GroupAllToAll &group, std::span<const RowTarget> targets, int64_t numBuckets,
-                         const Placement &placement, Report &report) {
+                         const BucketPlaces &placement, RouteReport &report) {
   const int64_t numMembers = group.size();
   sortTargets(targets, numMembers, numBuckets);
   if (Status status = exchangeCounts(group, numBuckets, report); !status.isOk() || report.isRefused)

@@ -12,12 +12,12 @@
 
 namespace kolo::runtime {
 
-/// The all-to-all of a plugin among ranks that differ in one dimension of a mesh.
+/// The all-to-all of one of some plugins among ranks that differ in one dimension of a mesh.
 class GroupAllToAll {
 public:
-  /// Nothing: the plugin has no such program with or without codecs.
-  static std::optional<GroupAllToAll> find(Communicator &communicator, const Plugin &plugin, const Mesh &mesh, int dim,
-                                           bool hasCodecs);
+  /// The first that there is, with or without codecs; or nothing.
+  static std::optional<GroupAllToAll> find(Communicator &communicator, const std::vector<const Plugin *> &plugins,
+                                           const Mesh &mesh, int dim, bool hasCodecs);
 
   int64_t size() const { return numMembers; }
   int64_t self() const { return member; }
@@ -44,21 +44,21 @@ class RowRouting {
 public:
   /// Where the rows of a bucket begin in the output of a member, for all members or for each bucket that this rank
   /// takes.
-  struct Placement {
+  struct BucketPlaces {
     // Known to all: of the rows that this rank gives to a member's bucket, and of those that it takes from a member.
     std::function<int64_t(int64_t member, int64_t bucket)> given, taken;
     // Otherwise: from the counts of rows that this rank takes, [member][bucket], those of `taken`, which it then tells.
     std::function<std::vector<int64_t>(std::span<const int64_t> counts)> decide;
   };
   /// What a rank says of itself beside its counts, and hears of all members together.
-  struct Report {
+  struct RouteReport {
     int64_t numDropped = 0;
     bool isRefused = false;
   };
 
   /// `targets` in the order in which rows of one bucket shall follow each other. Collective in the group.
   Status route(const GroupAllToAll &group, std::span<const RowTarget> targets, int64_t numBuckets,
-               const Placement &placement, Report &report);
+               const BucketPlaces &placement, RouteReport &report);
 
   /// The place of a target among all rows that this rank gives.
   int64_t positionOf(size_t target) const { return positions[target]; }
@@ -86,7 +86,7 @@ public:
 
 private:
   void sortTargets(std::span<const RowTarget> targets, int64_t numMembers, int64_t numBuckets);
-  Status exchangeCounts(const GroupAllToAll &group, int64_t numBuckets, Report &report);
+  Status exchangeCounts(const GroupAllToAll &group, int64_t numBuckets, RouteReport &report);
   void listTaken(int64_t numMembers, int64_t numBuckets);
 
   std::vector<int64_t> positions;          // by target

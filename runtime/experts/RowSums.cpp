@@ -21,7 +21,7 @@ struct Single {
   static float round(float value) { return value; }
 };
 
-struct Half {
+struct HalfFloat {
   using Bits = uint16_t;
   KOLO_WITH_VECTORS static __m256 load(const uint16_t *from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(from)));
@@ -33,7 +33,7 @@ struct Half {
   KOLO_WITH_VECTORS static uint16_t round(float value) { return _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT); }
 };
 
-struct Bfloat16 {
+struct BrainFloat {
   using Bits = uint16_t;
   KOLO_WITH_VECTORS static __m256 load(const uint16_t *from) {
     const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
@@ -98,7 +98,7 @@ template <class Type> KOLO_WITH_VECTORS void sum(const Sources &sources, size_t 
 
 void RowSums::run(DataType type, size_t elements, const std::byte *input, std::span<const float> weights,
                   std::byte *output) const {
-  auto sumRow = type == DataType::F32 ? sum<Single> : type == DataType::F16 ? sum<Half> : sum<Bfloat16>;
+  auto sumRow = type == DataType::F32 ? sum<Single> : type == DataType::F16 ? sum<HalfFloat> : sum<BrainFloat>;
   const size_t rowBytes = elements * sizeBytes(type);
   Sources sources;
   size_t next = 0;

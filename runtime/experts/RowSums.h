@@ -13,7 +13,7 @@ namespace kolo::runtime {
 /// Which rows each row of a result is the sum of.
 class RowSums {
 public:
-  struct Term {
+  struct RowTerm {
     int64_t row;    // of the input
     int64_t weight; // its number among all weights; negative: the weight is 1
   };
@@ -22,7 +22,7 @@ public:
     terms.clear();
     ends.clear();
   }
-  void add(Term term) { terms.push_back(term); }
+  void add(RowTerm term) { terms.push_back(term); }
   /// What was added since the last call makes the next row of the result.
   void endRow() { ends.push_back(terms.size()); }
 
@@ -31,7 +31,7 @@ public:
            std::byte *output) const;
 
 private:
-  std::vector<Term> terms;
+  std::vector<RowTerm> terms;
   std::vector<size_t> ends; // by row of the result
 };
 

@@ -61,6 +61,9 @@ void readProofs(ManifestReader &reader, const json &object, const std::string &p
     proof.takesTables = entry.is_object() && entry.contains("blockTables") && reader.boolean(entry, "blockTables", at);
     if (proof.takesTables && proof.isRepresented())
       reader.fail(at + "blockTables", "is true of a mesh that is not proved");
+    proof.takesRows = entry.is_object() && entry.contains("rowLists") && reader.boolean(entry, "rowLists", at);
+    if (proof.takesRows && !proof.takesTables)
+      reader.fail(at + "rowLists", "is true where there are no block tables");
     proof.from.assign(program.meshDims.size(), 0);
     for (const json &sizes : reader.array(entry, "forAllSizes", at)) {
       std::string name = reader.text(sizes, "dim", at + "forAllSizes.");
@@ -179,7 +182,6 @@ ProgramInfo readProgram(ManifestReader &reader, const json &object, const std::s
     reader.fail(path + "granule", fmt::format("is {}; this runtime knows {} alone", program.granule, codecGranule));
   if (object.contains("choreography"))
     program.choreography = reader.text(object, "choreography", path);
-  program.takesRows = object.contains("rowLists") && reader.boolean(object, "rowLists", path);
   program.usesLL128 = reader.boolean(object, "ll128", path);
   readShared(reader, object, path, program);
   std::string inPlace = reader.text(object, "inPlace", path);

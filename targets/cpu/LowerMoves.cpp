@@ -31,6 +31,13 @@ Value InvocationTables::isGiven(OpBuilder &builder, Location loc) const {
                               LLVM::ZeroOp::create(builder, loc, pointerType(builder)));
 }
 
+Value InvocationTables::hasRows(OpBuilder &builder, Location loc) const {
+  if (!takesRows)
+    return {};
+  return isNotZero(builder, loc,
+                   InvocationAccess(builder, loc, invocation).loadInteger(offsetof(KoloInvocation, hasRows)));
+}
+
 Value InvocationTables::count(OpBuilder &builder, Location loc, BufferRole role, Value block) const {
   size_t entry = offsetof(KoloInvocation, blockCounts) + size_t(role) * sizeof(void *);
   return InvocationAccess(builder, loc, invocation).loadTabled(entry, block);
@@ -43,24 +50,24 @@ Value InvocationTables::place(OpBuilder &builder, Location loc, BufferRole role,
   return access.loadTabled(offsetof(KoloInvocation, peerPlaces) + size_t(role) * sizeof(void *), rank, block);
 }
 
+static bool hasBuffers(ProgramOp program, BufferRole role) {
+  return llvm::any_of(program.getBody().getOps<BufferOp>(), [&](BufferOp buffer) { return buffer.getRole() == role; });
+}
+
 LogicalResult ProgramLowering::run() {
   StringRef name = program.getSymName();
   if (failed(lowerBytes(BufferRole::Scratch, scratchFunctionName(name))))
     return failure();
-  bool publishes = hasBuffers(BufferRole::Published);
+  bool publishes = hasBuffers(program, BufferRole::Published);
   if (publishes && failed(lowerBytes(BufferRole::Published, publishedFunctionName(name))))
     return failure();
-  if (hasBuffers(BufferRole::Packets) && failed(lowerBytes(BufferRole::Packets, packetsFunctionName(name))))
+  if (hasBuffers(program, BufferRole::Packets) && failed(lowerBytes(BufferRole::Packets, packetsFunctionName(name))))
     return failure();
   if (publishes)
     lowerPublish();
   lowerRun();
   program.erase();
   return success();
-}
-
-bool ProgramLowering::hasBuffers(BufferRole role) {
-  return llvm::any_of(program.getBody().getOps<BufferOp>(), [&](BufferOp buffer) { return buffer.getRole() == role; });
 }
 
 /// Makes the function that gives the bytes which the buffers of a role take. It knows a KoloShape alone, so that the
@@ -128,7 +135,7 @@ void ProgramLowering::startFunction(const std::string &name, Type result) {
     values.blockElements[role] = elements;
   }
   if (!findTableObstacle(program)) {
-    frame.tables = std::make_unique<InvocationTables>(frame.invocation);
+    frame.tables = std::make_unique<InvocationTables>(frame.invocation, !findRowObstacle(program));
     values.tables = frame.tables.get();
     Value isEqual = arith::XOrIOp::create(builder, loc, frame.tables->isGiven(builder, loc),
                                           arith::ConstantIntOp::create(builder, loc, 1, 1));
@@ -205,15 +212,11 @@ void ProgramLowering::lowerMove(MoveInterface move) {
       Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
       builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
     }
-    const bool mayBeRows = takesRows && (isOfCaller(source.role) || isOfCaller(destination.role));
-    if (kind == MoveKind::Convert) {
-      if (mayBeRows)
-        lowerRowConversion(move, sourceBegin, destinationBegin, length);
+    if (isOfCaller(source.role) || isOfCaller(destination.role))
+      lowerRows(move, sourceBegin, destinationBegin, length);
+    if (kind == MoveKind::Convert)
       return lowerConversion(move, sourceBegin, destinationBegin, length, {});
-    }
     Value size = integer(createChunkBytes(builder, loc, frame.call, source.shape, length));
-    if (mayBeRows)
-      lowerRows(move, sourceBegin, destinationBegin, size);
     auto from = [&] { return addressOf(move.getSource(), sourceBegin); };
     auto to = [&] { return addressOf(move.getDestination(), destinationBegin); };
     switch (kind) {
@@ -252,59 +255,43 @@ void ProgramLowering::lowerMove(MoveInterface move) {
   });
 }
 
-/// The code that follows is for calls with row lists. `else` gets that of other calls.
-void ProgramLowering::beginRows() {
-  Value hasRows = isNotZero(builder, loc, access().loadInteger(offsetof(KoloInvocation, hasRows)));
-  auto choice = scf::IfOp::create(builder, loc, hasRows, /*withElseRegion=*/true);
-  builder.setInsertionPointToStart(choice.thenBlock());
-}
-
-/// Leaves the builder where the code of other calls belongs.
-void ProgramLowering::endRows() {
-  auto choice = cast<scf::IfOp>(builder.getInsertionBlock()->getParentOp());
-  builder.setInsertionPointToStart(choice.elseBlock());
-}
-
-/// Moves one range of a call with row lists. Leaves the builder where the code of other calls belongs.
-void ProgramLowering::lowerRows(MoveInterface move, Value sourceBegin, Value destinationBegin, Value size) {
-  beginRows();
-  const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
-  access().callService(offsetof(KoloServices, moveRows), Type(),
-                       {holderOf(mapped(move.getDestinationRank())),
-                        constantI32(builder, loc, int64_t(destination.role)), byteOffset(destination, destinationBegin),
-                        constantI32(builder, loc, int64_t(source.role)), byteOffset(source, sourceBegin), size});
-  endRows();
-}
-
-/// Likewise where elements are encoded or decoded: piece by piece, by way of memory on the stack. A lane's tile is for
+/// Memory on the stack, for elements that are encoded or decoded between rows and other memory. A lane's tile is for
 /// what goes to peers that are not mapped.
-void ProgramLowering::lowerRowConversion(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length) {
+static Value allocatePiece(OpBuilder &builder, Location loc, Operation *inside, int64_t pieceBytes) {
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToStart(&inside->getParentOfType<LLVM::LLVMFuncOp>().getBody().front());
+  return LLVM::AllocaOp::create(builder, loc, pointerType(builder), builder.getI8Type(),
+                                constantI64(builder, loc, pieceBytes), 64);
+}
+
+/// One range in a call with row lists; nothing, if the program takes none. Leaves the builder where the code of other
+/// calls belongs.
+void ProgramLowering::lowerRows(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length) {
   constexpr int64_t pieceBytes = 16384, mostElementBytes = 4;
   static_assert(pieceBytes % (codec::granule * mostElementBytes) == 0);
-  Value piece;
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    auto function = builder.getInsertionBlock()->getParentOp()->getParentOfType<LLVM::LLVMFuncOp>();
-    builder.setInsertionPointToStart(&function.getBody().front());
-    piece = LLVM::AllocaOp::create(builder, loc, pointerType(builder), builder.getI8Type(),
-                                   constantI64(builder, loc, pieceBytes), 64);
-  }
-  beginRows();
+  Value hasRows = frame.tables ? frame.call.tables->hasRows(builder, loc) : Value();
+  if (!hasRows)
+    return;
+  auto choice = scf::IfOp::create(builder, loc, hasRows, /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.thenBlock());
   const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
-  Value step = arith::DivUIOp::create(builder, loc, constant(pieceBytes), frame.call.elementBytes);
-  auto loop = scf::ForOp::create(builder, loc, constant(0), length, step);
-  {
-    OpBuilder::InsertionGuard guard(builder);
+  auto moveRows = [&](ValueRange arguments) {
+    access().callService(offsetof(KoloServices, moveRows), Type(), arguments);
+  };
+  auto role = [&](const PlacedBuffer &buffer) { return constantI32(builder, loc, int64_t(buffer.role)); };
+  if (kindOf(move) != MoveKind::Convert) {
+    moveRows({holderOf(mapped(move.getDestinationRank())), role(destination), byteOffset(destination, destinationBegin),
+              role(source), byteOffset(source, sourceBegin), integer(bytesOf(length))});
+  } else {
+    Value piece = allocatePiece(builder, loc, choice, pieceBytes);
+    Value step = arith::DivUIOp::create(builder, loc, constant(pieceBytes), frame.call.elementBytes);
+    auto loop = scf::ForOp::create(builder, loc, constant(0), length, step);
     builder.setInsertionPointToStart(loop.getBody());
     Value first = loop.getInductionVar();
     Value number = arith::MinSIOp::create(builder, loc, step, arith::SubIOp::create(builder, loc, length, first));
     Value from = createAdd(builder, loc, sourceBegin, first), to = createAdd(builder, loc, destinationBegin, first);
     Value self = holderOf({}), size = integer(bytesOf(number)), inPiece = constantI32(builder, loc, KOLO_ADDRESS);
     Value address = LLVM::PtrToIntOp::create(builder, loc, builder.getI64Type(), piece);
-    auto moveRows = [&](ValueRange arguments) {
-      access().callService(offsetof(KoloServices, moveRows), Type(), arguments);
-    };
-    auto role = [&](const PlacedBuffer &buffer) { return constantI32(builder, loc, int64_t(buffer.role)); };
     const bool isFromCaller = isOfCaller(source.role), isToCaller = isOfCaller(destination.role);
     if (isFromCaller)
       moveRows({self, inPiece, address, role(source), byteOffset(source, from), size});
@@ -312,7 +299,7 @@ void ProgramLowering::lowerRowConversion(MoveInterface move, Value sourceBegin, 
     if (isToCaller)
       moveRows({self, role(destination), byteOffset(destination, to), inPiece, address, size});
   }
-  endRows();
+  builder.setInsertionPointToStart(choice.elseBlock());
 }
 
 Value ProgramLowering::holderOf(Value rank) {
@@ -326,7 +313,7 @@ Value ProgramLowering::holderOf(Value rank) {
 
 /// Of one range that has elements.
 void ProgramLowering::lowerConversion(MoveInterface move, Value sourceBegin, Value destinationBegin, Value length,
-                                      const Aside &aside) {
+                                      const ConvertedPlaces &aside) {
   const PlacedBuffer &source = bufferOf(move.getSource()), &destination = bufferOf(move.getDestination());
   bool isReducing = isa<ChannelReduceOp>(move.getOperation());
   const codec::Codec &from = source.shape.codec, &to = destination.shape.codec;

@@ -13,14 +13,16 @@ namespace kolo::cpu {
 /// The tables of a KoloInvocation.
 class InvocationTables final : public BlockTableReader {
 public:
-  explicit InvocationTables(mlir::Value invocation) : invocation(invocation) {}
+  InvocationTables(mlir::Value invocation, bool takesRows) : invocation(invocation), takesRows(takesRows) {}
   mlir::Value isGiven(mlir::OpBuilder &builder, mlir::Location loc) const override;
+  mlir::Value hasRows(mlir::OpBuilder &builder, mlir::Location loc) const override;
   mlir::Value count(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value block) const override;
   mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value rank,
                     mlir::Value block) const override;
 
 private:
   mlir::Value invocation;
+  bool takesRows;
 };
 
 class ProgramLowering : ChannelLowering {
@@ -37,17 +39,13 @@ private:
   mlir::LogicalResult cloneShapeArithmetic(mlir::Value value);
   void lowerOwn(mlir::Operation &op) override;
   void lowerMove(MoveInterface move);
-  void lowerRows(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value size);
-  void lowerRowConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin,
-                          mlir::Value length);
-  void beginRows();
-  void endRows();
+  void lowerRows(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length);
   /// Where a conversion finds elements in this rank's memory if not at their places; null: there.
-  struct Aside {
+  struct ConvertedPlaces {
     mlir::Value source, destination;
   };
   void lowerConversion(MoveInterface move, mlir::Value sourceBegin, mlir::Value destinationBegin, mlir::Value length,
-                       const Aside &aside);
+                       const ConvertedPlaces &aside);
   /// A rank of a move, this one for null, i64.
   mlir::Value holderOf(mlir::Value rank);
   void lowerDivide(DivideOp divide);
@@ -55,7 +53,6 @@ private:
   void lowerSignal(SignalOp signal);
   void lowerWait(WaitOp wait);
   void addBuffer(BufferOp buffer);
-  bool hasBuffers(BufferRole role);
 
   InvocationAccess access() { return {builder, loc, frame.invocation}; }
   void call(llvm::StringRef name, mlir::ValueRange arguments) {
@@ -89,7 +86,6 @@ private:
   void store(mlir::Value variable, mlir::Value value);
   void append(mlir::Value list, mlir::Value number, mlir::Value address, const codec::Codec &codec);
 
-  const bool takesRows = !findRowObstacle(program);
   llvm::DenseMap<mlir::Value, mlir::Value> bases; // by buffer: this rank's memory of its role, null where it has none
   FusedLists *lists = nullptr;                    // while the moves of a fuse are being listed
 };

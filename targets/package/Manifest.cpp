@@ -31,10 +31,12 @@ static ordered_json describeStatements(const cpu::HostProgram &lowered) {
 }
 
 /// What CheckProgram left: which mesh it is proved on, or represented by a smaller one that was proved in its place,
-/// and from which size of each dimension on it is proved for all. And whether calls may have block tables.
+/// and from which size of each dimension on it is proved for all. And whether calls may have block tables and row
+/// lists.
 static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
   auto tables = program->getAttrOfType<ArrayAttr>(blockTablesAttrName);
+  const bool takesRows = !findRowObstacle(program);
   if (std::optional<ArrayAttr> proofs = program.getProved())
     for (auto [number, proof] : llvm::enumerate(proofs->getAsRange<ProofAttr>())) {
       ordered_json &entry = result.emplace_back();
@@ -45,8 +47,11 @@ static ordered_json describeProofs(ProgramOp program) {
       for (auto [dim, from] : llvm::enumerate(proof.getFrom()))
         if (from > 0)
           entry["forAllSizes"].push_back({{"dim", cast<StringAttr>(program.getMesh()[dim]).str()}, {"from", from}});
-      if (tables && isa<UnitAttr>(tables[number]))
+      if (tables && isa<UnitAttr>(tables[number])) {
         entry["blockTables"] = true;
+        if (takesRows)
+          entry["rowLists"] = true;
+      }
     }
   return result;
 }
@@ -138,8 +143,6 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
   result["shared"] = namesOfShared(program);
   if (auto network = program->getAttrOfType<DenseI64ArrayAttr>(networkAttrName))
     result["networkDims"] = toVector(network);
-  if (!findRowObstacle(program))
-    result["rowLists"] = true;
   result["inPlace"] = stringifyInPlace(program.getInPlace()).str();
   result["statements"] = describeStatements(lowered);
   return result;

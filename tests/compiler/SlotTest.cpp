@@ -48,6 +48,7 @@ Moved expectedMove(const Place &source, const Place &destination, const PartNumb
 struct KnownTables : BlockTableReader {
   int64_t blockCount = 0, blockPlace = 0;
 
+  mlir::Value hasRows(mlir::OpBuilder &, mlir::Location) const override { return {}; }
   mlir::Value isGiven(mlir::OpBuilder &builder, mlir::Location loc) const override {
     return mlir::arith::ConstantIntOp::create(builder, loc, 1, 1);
   }

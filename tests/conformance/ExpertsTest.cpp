@@ -251,7 +251,7 @@ private:
 };
 
 std::string runLayer(Communicator &communicator, const Plugin &plugin, const Dense &dense, bool inWindow) {
-  Result<ExpertExchange> exchange = ExpertExchange::create(communicator, plugin, dense.layer.options);
+  Result<ExpertExchange> exchange = ExpertExchange::create(communicator, {&plugin}, dense.layer.options);
   if (!exchange.isOk())
     return exchange.status().message();
   Member member(communicator, dense, inWindow);
@@ -282,14 +282,14 @@ std::vector<Dense> layersOf(const std::string &mesh, bool allowsLoss, std::mt199
   return layers;
 }
 
-struct Place {
+struct MemorySetup {
   Launch launch;
   const char *ordinaryMemory; // empty: the default
   int lanes;
   bool inWindow;
 };
 
-void expectDense(const Plugin &plugin, const std::string &mesh, const Place &place, bool allowsLoss = false) {
+void expectDense(const Plugin &plugin, const std::string &mesh, const MemorySetup &place, bool allowsLoss = false) {
   std::optional<ScopedVariable> ordinary;
   if (*place.ordinaryMemory)
     ordinary.emplace("KOLO_ORDINARY_MEMORY", place.ordinaryMemory);
@@ -306,7 +306,7 @@ void expectDense(const Plugin &plugin, const std::string &mesh, const Place &pla
       << (place.inWindow ? ", windows" : "") << ", KOLO_SEED=" << testSeed();
 }
 
-constexpr Place everyPlace[] = {{Launch::Threads, "", 1, false},
+constexpr MemorySetup everyPlace[] = {{Launch::Threads, "", 1, false},
                                 {Launch::Forked, "attach", 1, false},
                                 {Launch::Forked, "staged", 3, false},
                                 {Launch::Forked, "", 2, true}};
@@ -316,14 +316,14 @@ constexpr Place everyPlace[] = {{Launch::Threads, "", 1, false},
 TEST(Experts, GetTheirTokensDirectly) {
   for (const char *mesh : {"rank=1", "rank=2", "rank=3", "rank=8"})
     expectDense(direct(), mesh, everyPlace[0]);
-  for (const Place &place : everyPlace)
+  for (const MemorySetup &place : everyPlace)
     expectDense(direct(), "rank=4", place);
 }
 
 TEST(Experts, GetTheirTokensByNodes) {
   for (const char *mesh : {"node=1,gpu=3", "node=3,gpu=1", "node=2,gpu=4", "node=4,gpu=2"})
     expectDense(withNodes(), mesh, everyPlace[0]);
-  for (const Place &place : everyPlace)
+  for (const MemorySetup &place : everyPlace)
     expectDense(withNodes(), "node=2,gpu=2", place);
 }
 
@@ -331,7 +331,7 @@ TEST(Experts, GetTokensThatWereEncoded) {
   const Programs oneStep({"directAllToAll", "quantisedAllToAll"}, {"rank=3", "rank=4"});
   const Programs twoSteps({"nodeAllToAll", "railAllToAll", "quantisedRailAllToAll"}, {"node=2,gpu=2"});
   expectDense(oneStep.plugin(), "rank=3", everyPlace[0], true);
-  for (const Place &place : everyPlace) {
+  for (const MemorySetup &place : everyPlace) {
     expectDense(oneStep.plugin(), "rank=4", place, true);
     expectDense(twoSteps.plugin(), "node=2,gpu=2", place, true);
   }
@@ -354,7 +354,7 @@ TEST(Experts, GetFewerBytesOfEncodedTokens) {
       ExpertOptions options{*Mesh::parse("rank=2"), 2, width, DataType::F32, numTokens};
       options.layout = ExpertLayout::Compact;
       options.allowsLoss = allowsLoss;
-      Result<ExpertExchange> exchange = ExpertExchange::create(communicator, programs.plugin(), options);
+      Result<ExpertExchange> exchange = ExpertExchange::create(communicator, {&programs.plugin()}, options);
       std::vector<float> rows(numTokens * width);
       said += exchange->route(experts, 1).message();
       const int64_t before = communicator.traffic().sentBytes;
@@ -408,7 +408,7 @@ void onTwoRanks(const ExpertOptions &options,
     EXPECT_EQ(kolo::test::runRanks(launch, 2, {20000, 1},
                                    [&](Communicator &communicator) {
                                      Result<ExpertExchange> exchange =
-                                         ExpertExchange::create(communicator, direct(), options);
+                                         ExpertExchange::create(communicator, {&direct()}, options);
                                      return exchange.isOk() ? body(communicator, *exchange)
                                                             : exchange.status().message();
                                    }),
@@ -495,8 +495,8 @@ TEST(Experts, RefuseWrongOptions) {
     onTwoRanks(smallOptions(), [&](Communicator &communicator, ExpertExchange &) {
       ExpertOptions options = smallOptions();
       change(options);
-      return expectStatus(ExpertExchange::create(communicator, direct(), options).status(), StatusCode::InvalidArgument,
-                          {text});
+      return expectStatus(ExpertExchange::create(communicator, {&direct()}, options).status(),
+                          StatusCode::InvalidArgument, {text});
     });
   };
   expectRefusal([](ExpertOptions &options) { options.mesh = *Mesh::parse("rank=3"); },
@@ -509,7 +509,7 @@ TEST(Experts, RefuseWrongOptions) {
                 "tokens are of f32, f16 or bf16, not of i32");
   expectRefusal([](ExpertOptions &options) { options.capacity = INT64_MAX / 2; }, "are too many");
   expectRefusal([](ExpertOptions &options) { options.allowsLoss = true; },
-                "has no all-to-all with codecs on mesh rank=2 that takes row lists");
+                "no plugin has an all-to-all with codecs on mesh rank=2 that takes row lists");
   expectRefusal([](ExpertOptions &options) { options.mesh = *Mesh::parse("node=2,gpu=1"); },
-                "has no all-to-all over 'node' on mesh node=2,gpu=1 that takes row lists");
+                "no plugin has an all-to-all over 'node' on mesh node=2,gpu=1 that takes row lists");
 }

@@ -147,7 +147,7 @@ TEST(RowLists, LandInsideOfTheOutput) {
 /// A program takes lists if each rank moves its input itself and nothing reads an output.
 TEST(RowLists, AreForProgramsThatMoveEachBlockOnce) {
   auto takesRows = [](const char *name, const kolo::Schedule &schedule = {}) {
-    return CompiledAlgorithm(name, /*optimize=*/true, schedule).info().takesRows;
+    return CompiledAlgorithm(name, /*optimize=*/true, schedule).info().proved.front().takesRows;
   };
   EXPECT_TRUE(takesRows("directAllToAll"));
   EXPECT_TRUE(takesRows("railAllToAll"));
@@ -164,7 +164,7 @@ TEST(RowLists, AreForProgramsThatMoveEachBlockOnce) {
   auto body = [&](Communicator &communicator) {
     Given given = rightCall(communicator.rank(), mesh);
     return expectStatus(communicator.run(pulling.plugin(), given.arguments), StatusCode::InvalidArgument,
-                        {"program 'directAllToAll' takes no row lists"});
+                        {"program 'directAllToAll' takes no row lists on mesh rank=2"});
   };
   EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 2, {20000, 1}, body), "");
 }

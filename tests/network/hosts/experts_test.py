@@ -36,10 +36,12 @@ class Experts(unittest.TestCase):
         return after - before, sum(int(line.split()[0]) for each in said for line in each.splitlines() if "rows to other nodes" in line)
 
     def compile(self, folder, mesh, dim, *algorithms):
-        plugin = os.path.join(folder, "x.so")
-        subprocess.run([KOLO, "compile", *algorithms, "--mesh", mesh, "--network", dim, "-o", plugin], check=True,
-                       stdout=subprocess.DEVNULL)
-        return plugin
+        """The plugins, as kolo-bench-experts takes them."""
+        plugins = [os.path.join(folder, f"{algorithm}.so") for algorithm in algorithms]
+        for algorithm, plugin in zip(algorithms, plugins):
+            subprocess.run([KOLO, "compile", algorithm, "--mesh", mesh, "--network", dim, "-o", plugin], check=True,
+                           stdout=subprocess.DEVNULL)
+        return ",".join(plugins)
 
     def test_by_nodes_a_token_crosses_once(self):
         with tempfile.TemporaryDirectory() as folder, hosts.Hosts("kolo-x", 2, rate="2gbit") as made:

@@ -81,7 +81,7 @@ struct CallArguments {
   // one rank gives, the other takes. Blocks may be empty. Those of an output do not overlap.
   const BlockTables *blocks = nullptr;
   // With lists, and tables, the blocks of the caller's buffers are rows that the lists choose, and are moved from and
-  // to where these rows are. For programs that take them: see ProgramInfo::takesRows. Ranks may differ in it.
+  // to where these rows are. For programs that take them: see Proof::takesRows. Ranks may differ in it.
   const RowLists *rows = nullptr;
 };
 

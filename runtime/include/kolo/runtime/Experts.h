@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace kolo::runtime {
 
@@ -23,8 +24,8 @@ enum class Overflow : uint8_t {
 };
 
 struct ExpertOptions {
-  // One dimension: tokens go directly. Two, the nodes and the ranks of a node: a token goes once to each node, to the
-  // rank of the same number, and from there to the experts in that node.
+  // With one dimension, tokens go directly. With two, nodes and the ranks of a node, a token goes once to each node: to
+  // the rank of the same number there, and from that to its experts in the node.
   Mesh mesh;
   int64_t numExperts = 0;         // of all ranks; a multiple of their number. Rank r has experts r k to (r + 1) k - 1
   int64_t rowElements = 0;        // of a token
@@ -53,10 +54,11 @@ class ExpertExchangeState;
 /// it, and its communicator, at a time. All memory is the caller's, who keeps it during a call.
 class KOLO_RUNTIME_API ExpertExchange {
 public:
-  /// `plugin` has the programs: an all-to-all over the one dimension of the mesh, or one over each of its two; see
-  /// ProgramInfo::takesRows. Both must outlive this object. Involves no other rank.
+  /// `plugins` have the programs: an all-to-all over each dimension of the mesh; see Proof::takesRows. They, and
+  /// the communicator, must outlive this object. Involves no other rank.
   /// InvalidArgument: an option is wrong, or a program is missing.
-  static Result<ExpertExchange> create(Communicator &communicator, const Plugin &plugin, const ExpertOptions &options);
+  static Result<ExpertExchange> create(Communicator &communicator, const std::vector<const Plugin *> &plugins,
+                                       const ExpertOptions &options);
 
   ExpertExchange(ExpertExchange &&) noexcept;
   ExpertExchange &operator=(ExpertExchange &&) noexcept;
@@ -74,7 +76,7 @@ public:
   /// other tokens. Writes no slot that is empty. `tokens` has the tokens of this rank. They do not overlap. Collective,
   /// blocking. As for Communicator::run.
   Status dispatch(const void *tokens, void *rows);
-  /// Brings the experts' answers, which lie in `rows` as `dispatch` left the tokens, back: each token of `output`
+  /// Brings back the experts' answers, which lie in `rows` as `dispatch` left the tokens. Each token of `output`
   /// becomes the sum of its answers times its `weights`, which lie as `experts` did. The sum is made in f32, in the
   /// order of the token's experts, and rounded once. With nodes, the sum of a node is rounded, too; then the sums of
   /// nodes are added in the order of the nodes. Collective, blocking. As for Communicator::run, and InvalidArgument:

@@ -37,6 +37,7 @@ struct Proof {
   /// Communicator::run takes the meshes that the program was compiled for, all the same.
   std::vector<int64_t> from;
   bool takesTables = false; // calls may have block tables: the proof holds for a count of each block
+  bool takesRows = false;   // such calls may choose rows by lists: see RowLists
   bool isRepresented() const { return on != mesh; }
 };
 
@@ -73,7 +74,6 @@ struct ProgramInfo {
   bool sharesOutput = true; // peers read or write this rank's output
   std::string choreography; // of a program with codecs: what it was compiled from, as textual IR; else empty
   InPlace inPlace = InPlace::Direct;
-  bool takesRows = false;       // calls with block tables may choose rows by lists: see RowLists
   std::vector<int> networkDims; // the mesh dimensions whose ranks may be on different hosts, by index
   std::vector<StatementInfo> statements;
 

@@ -139,9 +139,9 @@ typedef struct KoloServices {
   /* Blocks until the sources of this lane's puts may be overwritten. A failure is kept as that of `put`. */
   void (*flush)(KoloInvocation *invocation);
   /* Of an invocation with row lists: moves bytes from this rank's buffer of one role to a rank's of another, of which
-   * one is the caller's own. Offsets and sizes are those without lists; the runtime finds the rows. `peer` is this rank,
-   * too. KOLO_ADDRESS is the role of other memory of this rank, whose offset is its address. Otherwise as `put`, which
-   * also says when the source is read. */
+   * one is the caller's own. Offsets and sizes are those without lists; the runtime finds the rows. `peer` is this
+   * rank, too. KOLO_ADDRESS is the role of other memory of this rank, whose offset is its address. Otherwise as `put`,
+   * which also says when the source is read. */
   void (*moveRows)(KoloInvocation *invocation, int64_t peer, int32_t toRole, int64_t toBytes, int32_t fromRole,
                    int64_t fromBytes, int64_t sizeBytes);
 } KoloServices;
