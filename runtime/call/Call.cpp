@@ -285,9 +285,13 @@ Status checkTables(const CallArguments &arguments, const Planner &planner, const
   for (const MeshDim &dim : call.mesh.dims())
     sizes.push_back(dim.size);
   const Proof *proof = call.info->proofOf(sizes);
-  if (!proof || !proof->takesTables || (arguments.rows && !proof->takesRows))
-    return error(StatusCode::InvalidArgument, "program '{}' takes no {} on mesh {}", call.info->name,
-                 proof && proof->takesTables ? "row lists" : "block tables", call.mesh.toString());
+  if (!proof || !proof->takesTables)
+    return error(StatusCode::InvalidArgument, "program '{}' takes no block tables on mesh {}{}{}", call.info->name,
+                 call.mesh.toString(), proof && !proof->whyNoTables.empty() ? ": " : "",
+                 proof ? proof->whyNoTables : "");
+  if (arguments.rows && !proof->takesRows)
+    return error(StatusCode::InvalidArgument, "program '{}' takes no row lists on mesh {}", call.info->name,
+                 call.mesh.toString());
   return {};
 }
 

@@ -59,6 +59,8 @@ void readProofs(ManifestReader &reader, const json &object, const std::string &p
     if (reader.boolean(entry, "represented", at) != proof.isRepresented())
       reader.fail(at + "represented", "does not say whether another mesh was proved");
     proof.takesTables = entry.is_object() && entry.contains("blockTables") && reader.boolean(entry, "blockTables", at);
+    if (entry.is_object() && entry.contains("whyNoBlockTables"))
+      proof.whyNoTables = reader.text(entry, "whyNoBlockTables", at);
     if (proof.takesTables && proof.isRepresented())
       reader.fail(at + "blockTables", "is true of a mesh that is not proved");
     proof.takesRows = entry.is_object() && entry.contains("rowLists") && reader.boolean(entry, "rowLists", at);

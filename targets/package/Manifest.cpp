@@ -51,7 +51,8 @@ static ordered_json describeProofs(ProgramOp program) {
         entry["blockTables"] = true;
         if (takesRows)
           entry["rowLists"] = true;
-      }
+      } else if (tables)
+        entry["whyNoBlockTables"] = cast<StringAttr>(tables[number]).str();
     }
   return result;
 }

@@ -40,11 +40,16 @@ class Output(ToolTest):
         def takes(*arguments):
             self.succeeds("compile", *arguments, "-o", "tabled.so")
             [program] = json.loads(self.succeeds("inspect", "tabled.so", "--json"))["programs"]
+            reasons.extend(proof.get("whyNoBlockTables", "") for proof in program["proved"])
             return [proof.get("blockTables", False) for proof in program["proved"]]
+        reasons = []
         self.assertEqual(takes("ringAllGather", "--mesh", "rank=4", "--mesh", "rank=6"), [True, True])
         self.assertEqual(takes("bineAllGather", "--mesh", "rank=2", "--mesh", "rank=8"), [True, False])
         self.assertEqual(takes("bruckAllToAll", "--mesh", "rank=8"), [False])
+        self.assertRegex(reasons.pop(), r"^no table of the call says how long the chunks are that it moves here: .*BruckAllToAll\.cpp:\d+$")
+        self.assertEqual([bool(reason) for reason in reasons], [False, False, False, True])
         self.assertEqual(takes("ringAllReduce", "--mesh", "rank=4"), [False])
+        self.assertEqual(reasons.pop(), "")
         self.assertEqual(takes("railAllGather", "--mesh", "node=512,gpu=8", "--budget", "16K", "--represented"), [False])
 
     def test_a_mesh_that_is_proved_on_a_smaller_one_is_said_to_be(self):

@@ -38,6 +38,7 @@ struct Proof {
   std::vector<int64_t> from;
   bool takesTables = false; // calls may have block tables: the proof holds for a count of each block
   bool takesRows = false;   // such calls may choose rows by lists: see RowLists
+  std::string whyNoTables;  // without tables, of a collective that has blocks, the reason
   bool isRepresented() const { return on != mesh; }
 };
 
