@@ -1,6 +1,7 @@
 // The state of all ranks and lanes of a channel program between two steps of the scheduler. Private to the interpreter.
 #pragma once
 
+#include "ir/BlockTables.h"
 #include "ir/reference/Interpreter.h"
 #include "ir/reference/Memory.h"
 #include "ir/reference/Walker.h"
@@ -67,6 +68,8 @@ private:
   // The ops (ChannelOps.cpp).
   llvm::Error stepLane(Lane &lane);
   llvm::Error begin(Lane &lane, mlir::Operation *op);
+  llvm::Expected<int64_t> lengthByTable(const Lane &lane, mlir::Operation *op, std::optional<Measure> measure,
+                                        const ChunkPart &source, const ChunkPart &destination) const;
   llvm::Error beginMove(Lane &lane, MoveInterface move);
   llvm::Error beginDivide(Lane &lane, DivideOp divide);
   llvm::Error continueOp(Lane &lane);

@@ -108,14 +108,28 @@ llvm::Error ChannelInterpreter::begin(Lane &lane, Operation *op) {
   return llvm::Error::success();
 }
 
+/// A rank knows no more than its own tables.
+llvm::Expected<int64_t> ChannelInterpreter::lengthByTable(const Lane &lane, Operation *op,
+                                                          std::optional<Measure> measure, const ChunkPart &source,
+                                                          const ChunkPart &destination) const {
+  if (!measure)
+    return lane.scope->fail(op, "no table of the rank says how long the chunks are that it moves here");
+  return memory.lengthByTable(measure->table, measure->side == MoveSide::Source ? source : destination, lane.rank);
+}
+
 llvm::Error ChannelInterpreter::beginMove(Lane &lane, MoveInterface move) {
+  const CollectiveKind kind = simulated.collective.getKind();
   for (Value rank : {move.getSourceRank(), move.getDestinationRank()})
     if (llvm::Expected<int64_t> peer = peerOf(lane, move, rank); !peer)
       return peer.takeError();
   llvm::Expected<std::vector<PartPair>> pairs =
-      memory.pairs(move, *lane.scope, {move.getSource(), move.getSourceOffsets(), move.getSourceSizes()},
-                   {move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()},
-                   {move.getPart(), move.getParts()});
+      memory.pairs(move, *lane.scope,
+                   {{move.getSource(), move.getSourceOffsets(), move.getSourceSizes()},
+                    {move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()},
+                    {move.getPart(), move.getParts()}},
+                   [&](const ChunkPart &source, const ChunkPart &destination) {
+                     return lengthByTable(lane, move, measureOf(kind, move), source, destination);
+                   });
   if (!pairs)
     return pairs.takeError();
   auto put = dyn_cast<PutOp>(move.getOperation());
@@ -133,9 +147,12 @@ llvm::Error ChannelInterpreter::beginMove(Lane &lane, MoveInterface move) {
 llvm::Error ChannelInterpreter::beginDivide(Lane &lane, DivideOp divide) {
   if (simulated.reduction != Reduction::Average)
     return llvm::Error::success();
+  const CollectiveKind kind = simulated.collective.getKind();
   llvm::Expected<std::vector<ChunkPart>> pieces =
       memory.pieces(divide, *lane.scope, {divide.getBuffer(), divide.getOffsets(), divide.getSizes()},
-                    {divide.getPart(), divide.getParts()});
+                    {divide.getPart(), divide.getParts()}, [&](const ChunkPart &piece) {
+                      return lengthByTable(lane, divide, measureOf(kind, divide.getBuffer()), piece, piece);
+                    });
   if (!pieces)
     return pieces.takeError();
   for (const ChunkPart &piece : *pieces)
@@ -167,7 +184,8 @@ llvm::Error ChannelInterpreter::movePart(Lane &lane, Operation *op, const PartPa
   auto source = memory.at(op, *lane.scope, pieces.source, from, lane.scope->invocation, Access::Read);
   if (!source)
     return source.takeError();
-  auto destination = memory.at(op, *lane.scope, pieces.destination, to, lane.scope->invocation, Access::Write);
+  auto destination = memory.at(op, *lane.scope, pieces.destination, to, lane.scope->invocation,
+                               isa<ChannelReduceOp, DivideOp>(op) ? Access::Combine : Access::Write);
   if (!destination)
     return destination.takeError();
   if (isa<DivideOp>(op))

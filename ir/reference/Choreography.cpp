@@ -108,9 +108,11 @@ llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t s
     if (coordinate < 0 || coordinate >= size)
       return scope.fail(statement,
                         "sends to coordinate " + Twine(coordinate) + " in a mesh dimension of " + Twine(size));
-  llvm::Expected<std::vector<PartPair>> pairs =
-      memory.pairs(slices, scope, {statement.getSource(), slices.getSourceOffsets(), slices.getSourceSizes()},
-                   {statement.getDestination(), slices.getDestinationOffsets(), slices.getDestinationSizes()});
+  llvm::Expected<std::vector<PartPair>> pairs = memory.pairs(
+      slices, scope,
+      {{statement.getSource(), slices.getSourceOffsets(), slices.getSourceSizes()},
+       {statement.getDestination(), slices.getDestinationOffsets(), slices.getDestinationSizes()}},
+      [&](const ChunkPart &source, const ChunkPart &) { return memory.lengthHeld(slices, scope, source, sender, 0); });
   if (!pairs)
     return pairs.takeError();
   Message message{sender, rankAt(simulated, receiver), *pairs, {}};
@@ -127,7 +129,8 @@ llvm::Error ChoreographyRun::readMessage(StatementInterface statement, int64_t s
 llvm::Error ChoreographyRun::writeMessages(StatementInterface statement) {
   for (const Message &message : messages)
     for (auto [piece, data] : llvm::zip_equal(message.pieces, message.data)) {
-      auto destination = memory.at(statement, scope, piece.destination, message.receiver, 0, Access::Write);
+      auto destination = memory.at(statement, scope, piece.destination, message.receiver, 0,
+                                   statement.isReducing() ? Access::Combine : Access::Write);
       if (!destination)
         return destination.takeError();
       memory.move(piece, data, *destination, statement.isReducing(), message.sender, 0);

@@ -36,12 +36,11 @@ int64_t Layout::chunksPerBlock() const {
   return std::accumulate(grid.begin() + numBlockDims, grid.end(), int64_t(1), std::multiplies<>());
 }
 
-Range Layout::chunk(int64_t number) const {
+Range Layout::chunk(int64_t number, int64_t length) const {
   if (slotCut)
     return {number * slotSize(), slotSize()};
-  int64_t block = number / chunksPerBlock(), inBlock = number % chunksPerBlock();
-  int64_t begin = cut(inBlock, chunksPerBlock(), count, unit);
-  return {block * count + begin, cut(inBlock + 1, chunksPerBlock(), count, unit) - begin};
+  int64_t inBlock = number % chunksPerBlock(), begin = cut(inBlock, chunksPerBlock(), length, unit);
+  return {blockOf(number) * count + begin, cut(inBlock + 1, chunksPerBlock(), length, unit) - begin};
 }
 
 std::vector<int64_t> Layout::chunksOf(const std::vector<int64_t> &offsets, const std::vector<int64_t> &sizes) const {

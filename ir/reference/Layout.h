@@ -36,7 +36,10 @@ struct Layout {
   int64_t slotSize() const { return reference::slotSize(chunksPerBlock(), count, unit); }
   int64_t blockSize() const { return slotCut ? slotSize() : count; } ///< Elements of a block, or of a slot.
   int64_t numElements() const { return numBlocks() * blockSize(); }
-  Range chunk(int64_t number) const; // or slot, all of it
+  Range chunk(int64_t number) const { return chunk(number, count); } // or slot, all of it
+  /// Of a block of `length` elements, at most `count`, at the beginning of its place. Not for slots.
+  Range chunk(int64_t number, int64_t length) const;
+  int64_t blockOf(int64_t chunk) const { return chunk / chunksPerBlock(); } // not for slots
   /// Numbers of the chunks of a slice, row-major. Offsets wrap; 0 <= sizes[d] <= grid[d].
   std::vector<int64_t> chunksOf(const std::vector<int64_t> &offsets, const std::vector<int64_t> &sizes) const;
 

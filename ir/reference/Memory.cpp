@@ -37,6 +37,8 @@ llvm::Error Memory::add(BufferOp op, const Scope &scope) {
                                           : scope.fail(op, "the buffer is not the same on every rank");
   Buffer buffer{op.getRole(), layout, codecOf(op), {}};
   if (!isOfCaller(op.getRole()))
+    buffer.lengths.resize(numRanks(simulated) * numTurns(op.getRole()));
+  if (!isOfCaller(op.getRole()))
     buffer.scratch.assign(numRanks(simulated) * numTurns(op.getRole()),
                           Bytes(layout.numBlocks() * bytesOf(buffer, layout.blockSize()), poison));
   buffers.emplace(op, std::move(buffer));
@@ -87,15 +89,21 @@ Range Memory::cutPart(const ChunkPart &piece, std::pair<int64_t, int64_t> part) 
   return partOf(piece.elements, layoutOf(piece.buffer).slotSize(), part.first, part.second, unit);
 }
 
-llvm::Expected<std::vector<ChunkPart>> Memory::pieces(Operation *op, const Scope &scope, Slice slice, Part part) const {
+llvm::Expected<std::vector<ChunkPart>> Memory::pieces(Operation *op, const Scope &scope, Slice slice, Part part,
+                                                      LengthOfPiece lengthOf) const {
   llvm::Expected<std::vector<ChunkPart>> result = chunks(op, scope, slice);
   if (!result)
     return result.takeError();
   auto numbers = numbersOf(op, scope, part);
   if (!numbers)
     return numbers.takeError();
-  for (ChunkPart &piece : *result)
+  for (ChunkPart &piece : *result) {
+    llvm::Expected<int64_t> length = hasTables(simulated) ? lengthOf(piece) : simulated.count;
+    if (!length)
+      return length.takeError();
+    setLength(piece, *length);
     piece.elements = cutPart(piece, *numbers);
+  }
   return result;
 }
 
@@ -104,8 +112,55 @@ static std::vector<int64_t> rangedSizes(const Scope &scope, ValueRange sizes) {
   return scope[ValueRange(llvm::to_vector(llvm::make_filter_range(sizes, isRanged)))];
 }
 
-llvm::Expected<std::vector<PartPair>> Memory::pairs(Operation *op, const Scope &scope, Slice source, Slice destination,
-                                                    Part part) const {
+void Memory::setLength(ChunkPart &piece, int64_t length) const {
+  piece.blockLength = length;
+  piece.elements = layoutOf(piece.buffer).chunk(piece.chunk, length);
+}
+
+int64_t Memory::lengthByTable(BufferRole table, const ChunkPart &piece, int64_t rank) const {
+  return blockRange(simulated, table, rank, layoutOf(piece.buffer).blockOf(piece.chunk)).size;
+}
+
+llvm::Expected<int64_t> Memory::lengthHeld(Operation *op, const Scope &scope, const ChunkPart &piece, int64_t rank,
+                                           int64_t invocation) const {
+  const Buffer &buffer = buffers.at(piece.buffer.getDefiningOp());
+  if (isOfCaller(buffer.role))
+    return lengthByTable(buffer.role, piece, rank);
+  const int64_t turns = numTurns(buffer.role);
+  const std::map<int64_t, int64_t> &lengths = buffer.lengths[rank * turns + invocation % turns];
+  auto found = lengths.find(piece.chunk);
+  if (found == lengths.end())
+    return scope.fail(op, "no block lies whole in chunk " + Twine(piece.chunk) + " of memory of rank " + Twine(rank));
+  return found->second;
+}
+
+llvm::Error Memory::touchLength(Operation *op, const Scope &scope, const ChunkPart &piece, int64_t rank,
+                                int64_t invocation, Access access) {
+  Buffer &buffer = buffers.at(piece.buffer.getDefiningOp());
+  if (isOfCaller(buffer.role) || access != Access::Write) {
+    llvm::Expected<int64_t> held = lengthHeld(op, scope, piece, rank, invocation);
+    if (!held)
+      return held.takeError();
+    return *held == piece.blockLength
+               ? llvm::Error::success()
+               : scope.fail(op, "a chunk of a block of " + Twine(piece.blockLength) + " elements is moved where rank " +
+                                    Twine(rank) + " has a block of " + Twine(*held));
+  }
+  const int64_t turns = numTurns(buffer.role);
+  std::map<int64_t, int64_t> &lengths = buffer.lengths[rank * turns + invocation % turns];
+  // Chunks of a longer or a shorter block do not lie where those of this one do.
+  if (!buffer.layout.slotCut)
+    std::erase_if(lengths, [&](const auto &other) {
+      return buffer.layout.blockOf(other.first) == buffer.layout.blockOf(piece.chunk) &&
+             other.second != piece.blockLength;
+    });
+  lengths[piece.chunk] = piece.blockLength;
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<PartPair>> Memory::pairs(Operation *op, const Scope &scope, const Movement &movement,
+                                                    LengthOfMoved lengthOf) const {
+  const auto &[source, destination, part] = movement;
   llvm::Expected<std::vector<ChunkPart>> from = chunks(op, scope, source);
   if (!from)
     return from.takeError();
@@ -119,6 +174,11 @@ llvm::Expected<std::vector<PartPair>> Memory::pairs(Operation *op, const Scope &
     return numbers.takeError();
   std::vector<PartPair> result;
   for (auto [left, right] : llvm::zip_equal(*from, *to)) {
+    llvm::Expected<int64_t> length = hasTables(simulated) ? lengthOf(left, right) : simulated.count;
+    if (!length)
+      return length.takeError();
+    setLength(left, *length);
+    setLength(right, *length);
     if (llvm::Error error = matchSizes(op, scope, left, right))
       return error;
     Range moved = cutPart(left, *numbers);
@@ -133,11 +193,14 @@ llvm::Expected<std::vector<PartPair>> Memory::pairs(Operation *op, const Scope &
 llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const Scope &scope, const ChunkPart &piece,
                                                             int64_t rank, int64_t invocation, Access access) {
   Buffer &buffer = buffers.at(piece.buffer.getDefiningOp());
+  if (hasTables(simulated))
+    if (llvm::Error error = touchLength(op, scope, piece, rank, invocation, access))
+      return error;
   if (piece.elements.size == 0)
     return llvm::MutableArrayRef<std::byte>();
   if (!exists(simulated, buffer.role, rank))
     return scope.fail(op, "rank " + Twine(rank) + " is not the root and has no " + stringifyBufferRole(buffer.role));
-  if (buffer.role == BufferRole::Input && access == Access::Write)
+  if (buffer.role == BufferRole::Input && access != Access::Read)
     return scope.fail(op, "writes an input, of rank " + Twine(rank));
   int64_t turns = numTurns(buffer.role);
   Bytes &bytes = buffer.role == BufferRole::Input    ? simulated.inputs[rank]
@@ -145,6 +208,10 @@ llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const
                                                      : buffer.scratch[rank * turns + invocation % turns];
   int64_t block = piece.elements.begin / buffer.layout.blockSize(),
           inBlock = piece.elements.begin % buffer.layout.blockSize();
+  if (hasTables(simulated) && isOfCaller(buffer.role))
+    return llvm::MutableArrayRef(bytes).slice(
+        bytesOf(buffer, blockRange(simulated, buffer.role, rank, block).begin + inBlock),
+        bytesOf(buffer, piece.elements.size));
   return llvm::MutableArrayRef(bytes).slice(block * bytesOf(buffer, buffer.layout.blockSize()) +
                                                 bytesOf(buffer, inBlock),
                                             bytesOf(buffer, piece.elements.size));

@@ -111,20 +111,14 @@ void tagInput(SimulatedCall &simulated, uint64_t salt) {
   }
 }
 
-namespace {
-/// Blocks of `count` elements, by number.
-struct Blocks {
-  int64_t sizeBytes;
-  explicit Blocks(const SimulatedCall &simulated) : sizeBytes(simulated.count * elementBytes(simulated.type)) {}
-  llvm::ArrayRef<std::byte> of(const Bytes &bytes, int64_t block) const {
-    return llvm::ArrayRef(bytes).slice(block * sizeBytes, sizeBytes);
-  }
-};
-} // namespace
+static llvm::ArrayRef<std::byte> blockOfInput(const SimulatedCall &simulated, int64_t rank, int64_t block) {
+  const Range elements = blockRange(simulated, BufferRole::Input, rank, block);
+  const int64_t bytes = elementBytes(simulated.type);
+  return llvm::ArrayRef(simulated.inputs[rank]).slice(elements.begin * bytes, elements.size * bytes);
+}
 
 static Bytes averageInF32(const SimulatedCall &simulated, llvm::ArrayRef<int64_t> group, int64_t block) {
-  Blocks blocks(simulated);
-  auto inputOf = [&](int64_t rank) { return widened(simulated.type, blocks.of(simulated.inputs[rank], block)); };
+  auto inputOf = [&](int64_t rank) { return widened(simulated.type, blockOfInput(simulated, rank, block)); };
   Bytes sum = inputOf(group.front());
   for (int64_t rank : group.drop_front())
     combine(ElementType::F32, Reduction::Sum, sum, inputOf(rank));
@@ -137,11 +131,10 @@ static Bytes averageInF32(const SimulatedCall &simulated, llvm::ArrayRef<int64_t
 static Bytes reduced(const SimulatedCall &simulated, llvm::ArrayRef<int64_t> group, int64_t block) {
   if (isWidened(simulated.type, simulated.reduction))
     return averageInF32(simulated, group, block);
-  Blocks blocks(simulated);
-  llvm::ArrayRef<std::byte> first = blocks.of(simulated.inputs[group.front()], block);
+  llvm::ArrayRef<std::byte> first = blockOfInput(simulated, group.front(), block);
   Bytes result(first.begin(), first.end());
   for (int64_t rank : group.drop_front())
-    combine(simulated.type, simulated.reduction, result, blocks.of(simulated.inputs[rank], block));
+    combine(simulated.type, simulated.reduction, result, blockOfInput(simulated, rank, block));
   if (simulated.reduction == Reduction::Average)
     divide(simulated.type, result, int64_t(group.size()));
   return result;
@@ -151,7 +144,7 @@ static Bytes reduced(const SimulatedCall &simulated, llvm::ArrayRef<int64_t> gro
 static Bytes gathered(const SimulatedCall &simulated, llvm::ArrayRef<int64_t> group, int64_t block) {
   Bytes result;
   for (int64_t rank : group) {
-    llvm::ArrayRef<std::byte> part = Blocks(simulated).of(simulated.inputs[rank], block);
+    llvm::ArrayRef<std::byte> part = blockOfInput(simulated, rank, block);
     result.insert(result.end(), part.begin(), part.end());
   }
   return result;

@@ -85,21 +85,76 @@ bool exists(const Call &call, BufferRole role, int64_t rank) {
   }
 }
 
-static size_t bufferBytes(const Call &call, BufferRole role) {
-  return size_t(numBlocks(call, role) * call.count * elementBytes(call.type));
+void setTables(Call &call, llvm::function_ref<int64_t(int64_t giver, int64_t taker)> given) {
+  call.inputCounts.assign(numRanks(call), {});
+  call.outputCounts.assign(numRanks(call), {});
+  call.count = 0;
+  for (int64_t rank = 0; rank < numRanks(call); ++rank) {
+    std::vector<int64_t> group = groupOf(call, rank), &inputs = call.inputCounts[rank],
+                         &outputs = call.outputCounts[rank];
+    for (int64_t block = 0; block < numBlocks(call, BufferRole::Input); ++block)
+      inputs.push_back(given(rank, group[block]));
+    for (int64_t block = 0; block < numBlocks(call, BufferRole::Output); ++block)
+      outputs.push_back(given(group[block], rank));
+    for (int64_t count : llvm::concat<int64_t>(inputs, outputs))
+      call.count = std::max(call.count, count);
+  }
+}
+
+Range blockRange(const Call &call, BufferRole role, int64_t rank, int64_t block) {
+  if (!hasTables(call))
+    return {block * call.count, call.count};
+  const std::vector<int64_t> &counts = (role == BufferRole::Input ? call.inputCounts : call.outputCounts)[rank];
+  return {std::accumulate(counts.begin(), counts.begin() + block, int64_t(0)), counts[block]};
+}
+
+static size_t bufferBytes(const Call &call, BufferRole role, int64_t rank) {
+  const Range last = blockRange(call, role, rank, numBlocks(call, role) - 1);
+  return size_t((last.begin + last.size) * elementBytes(call.type));
 }
 
 SimulatedCall makeSimulatedCall(const Call &call) {
   SimulatedCall simulated;
   static_cast<Call &>(simulated) = call;
-  simulated.inputs.assign(numRanks(call), Bytes(bufferBytes(call, BufferRole::Input)));
-  simulated.outputs.assign(numRanks(call), Bytes(bufferBytes(call, BufferRole::Output), poison));
+  for (int64_t rank = 0; rank < numRanks(call); ++rank) {
+    simulated.inputs.emplace_back(bufferBytes(call, BufferRole::Input, rank));
+    simulated.outputs.emplace_back(bufferBytes(call, BufferRole::Output, rank), poison);
+  }
   return simulated;
 }
 
 void poisonOutputs(SimulatedCall &simulated) {
   for (Bytes &output : simulated.outputs)
     std::fill(output.begin(), output.end(), poison);
+}
+
+/// What one rank gives another, by the tables of both.
+static bool agreeOnBlock(const Call &call, int64_t giver, int64_t taker) {
+  auto numberOf = [&](BufferRole role, int64_t rank) {
+    return numBlocks(call, role) == 1 ? 0 : memberNumber(call, rank);
+  };
+  if (!exists(call, BufferRole::Input, giver) || !exists(call, BufferRole::Output, taker))
+    return true;
+  return call.inputCounts[giver][numberOf(BufferRole::Input, taker)] ==
+         call.outputCounts[taker][numberOf(BufferRole::Output, giver)];
+}
+
+/// What is wrong with the tables of a call that has some; empty: nothing.
+static std::string mistakeInTables(const Call &call) {
+  for (auto [role, tables] :
+       {std::pair{BufferRole::Input, &call.inputCounts}, {BufferRole::Output, &call.outputCounts}}) {
+    if (int64_t(tables->size()) != numRanks(call))
+      return "it needs a table of every rank";
+    for (const std::vector<int64_t> &table : *tables)
+      if (int64_t(table.size()) != numBlocks(call, role) ||
+          llvm::any_of(table, [&](int64_t count) { return count < 0 || count > call.count; }))
+        return "a table has no count from 0 to " + std::to_string(call.count) + " for every block";
+  }
+  for (int64_t giver = 0; giver < numRanks(call); ++giver)
+    for (int64_t taker : groupOf(call, giver))
+      if (!agreeOnBlock(call, giver, taker))
+        return "ranks " + std::to_string(giver) + " and " + std::to_string(taker) + " disagree on a block";
+  return "";
 }
 
 llvm::Error validate(const SimulatedCall &simulated, const ProgramShape &program) {
@@ -114,10 +169,13 @@ llvm::Error validate(const SimulatedCall &simulated, const ProgramShape &program
     return fail("negative count, or no lane");
   if (simulated.root < 0 || simulated.root >= groupSize(simulated))
     return fail("no member " + llvm::Twine(simulated.root) + " in a group of " + llvm::Twine(groupSize(simulated)));
+  if (std::string mistake = hasTables(simulated) ? mistakeInTables(simulated) : ""; !mistake.empty())
+    return fail(mistake);
   for (auto [role, buffers] :
        {std::pair{BufferRole::Input, &simulated.inputs}, {BufferRole::Output, &simulated.outputs}})
-    if (int64_t(buffers->size()) != numRanks(simulated) || llvm::any_of(*buffers, [&, role = role](const Bytes &bytes) {
-          return bytes.size() != bufferBytes(simulated, role);
+    if (int64_t(buffers->size()) != numRanks(simulated) ||
+        llvm::any_of(llvm::enumerate(*buffers), [&, role = role](const auto &buffer) {
+          return buffer.value().size() != bufferBytes(simulated, role, int64_t(buffer.index()));
         }))
       return fail(stringifyBufferRole(role) + "s do not have the size that the collective asks for");
   return llvm::Error::success();

@@ -3,7 +3,9 @@
 
 #include "ir/Kolo.h"
 #include "ir/reference/Element.h"
+#include "ir/reference/Layout.h"
 
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 
 #include <vector>
@@ -24,6 +26,9 @@ struct Call {
   Reduction reduction = Reduction::Sum;
   int64_t root = 0;     // number inside the group
   int64_t numLanes = 1; // channel phase only
+  /// Of a call with block tables, by rank: the elements of each block of its input and output, which follow each other.
+  /// Ranks that are no root have tables, too. `count` is the longest. Both empty: all blocks have `count`.
+  std::vector<std::vector<int64_t>> inputCounts = {}, outputCounts = {};
 };
 
 struct SimulatedCall : Call {
@@ -51,6 +56,13 @@ int64_t groupSize(const Call &call);
 int64_t memberNumber(const Call &call, int64_t rank);
 /// Blocks of `count` elements in the input or output of a rank: 1 or the group's size.
 int64_t numBlocks(const Call &call, BufferRole role);
+/// Whether blocks have counts of their own.
+inline bool hasTables(const Call &call) { return !call.inputCounts.empty(); }
+/// Gives a call block tables. `given`: elements that one rank gives another of its group. Where inputs have one block,
+/// it depends on the giver alone; where outputs have one, on the taker alone.
+void setTables(Call &call, llvm::function_ref<int64_t(int64_t giver, int64_t taker)> given);
+/// The elements of a block of a rank's input or output.
+Range blockRange(const Call &call, BufferRole role, int64_t rank, int64_t block);
 /// False for the output of reduce and gather, and the input of scatter, on every rank but the root.
 bool exists(const Call &call, BufferRole role, int64_t rank);
 
