@@ -1,8 +1,10 @@
 // Calls whose blocks have counts and places of their own, by every algorithm that takes block tables. What arrives is
 // what the collective's definition says, and nothing else is touched.
-#include "Shipped.h"
+#include "Blockwise.h"
 
 #include "tests/support/CodedCalls.h"
+
+#include "ir/reference/Interpreter.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,42 +17,10 @@ using kolo::test::Launch;
 using kolo::test::ScopedVariable;
 namespace reference = kolo::reference;
 namespace runtime = kolo::runtime;
-using Counts = std::vector<int64_t>;
 
 namespace {
 
 constexpr std::byte unwritten{0xa7};
-
-enum class Distribution { Equal, Random, Zipf, OneHot, AllZero, OneHuge };
-constexpr Distribution allDistributions[] = {Distribution::Equal,  Distribution::Random,  Distribution::Zipf,
-                                             Distribution::OneHot, Distribution::AllZero, Distribution::OneHuge};
-
-/// Elements of so many blocks.
-Counts drawCounts(Distribution distribution, size_t number, int64_t most, std::mt19937_64 &random) {
-  Counts counts(number, 0);
-  const size_t chosen = random() % number;
-  for (size_t i = 0; i < number; ++i)
-    switch (distribution) {
-    case Distribution::Equal:
-      counts[i] = most;
-      break;
-    case Distribution::Random:
-      counts[i] = random() % 4 == 0 ? 0 : int64_t(random() % uint64_t(most + 1));
-      break;
-    case Distribution::Zipf:
-      counts[i] = most / int64_t((i + chosen) % number + 1);
-      break;
-    case Distribution::OneHot:
-      counts[i] = i == chosen ? most : 0;
-      break;
-    case Distribution::AllZero:
-      break;
-    case Distribution::OneHuge:
-      counts[i] = i == chosen ? most : int64_t(random() % 5);
-      break;
-    }
-  return counts;
-}
 
 struct TabledCase {
   Distribution distribution = Distribution::Equal;
@@ -87,6 +57,16 @@ public:
     return counts[giver * size + taker];
   }
 
+  /// What the choreography gives for the first data of the call.
+  void interpret(kolo::ChoreographyOp choreography);
+  /// A block of a rank's output by that.
+  llvm::ArrayRef<std::byte> interpretedBlock(int64_t rank, size_t block) const {
+    const reference::Range range = reference::blockRange(interpreted, kolo::BufferRole::Output, rank, int64_t(block));
+    const int64_t bytes = reference::elementBytes(interpreted.type);
+    return llvm::ArrayRef(interpreted.outputs[size_t(rank)])
+        .slice(size_t(range.begin * bytes), size_t(range.size * bytes));
+  }
+
 private:
   void drawGroup(const std::vector<int64_t> &group, std::mt19937_64 &random) {
     Counts &matrix = matrices[group.front()];
@@ -103,6 +83,7 @@ private:
   }
 
   std::map<int64_t, Counts> matrices; // by the first rank of the group
+  reference::SimulatedCall interpreted;
 };
 
 /// Element i of the block that one rank gives another.
@@ -120,6 +101,31 @@ uint64_t codedValueOf(runtime::DataType type, int64_t giver, int64_t taker, int6
   uint64_t bits = 0;
   kolo::test::storeElement(reference::ElementType(int(type)), value, reinterpret_cast<std::byte *>(&bits));
   return bits;
+}
+
+uint64_t elementOf(const TabledCase &choices, int64_t giver, int64_t taker, int64_t i, uint64_t salt) {
+  return choices.isCoded ? codedValueOf(choices.type, giver, taker, i, salt) : valueOf(giver, taker, i, salt);
+}
+
+void TabledCall::interpret(kolo::ChoreographyOp choreography) {
+  reference::Call tabled = call;
+  tabled.collective = choreography.getCollective(); // of this context
+  tabled.type = reference::ElementType(int(choices.type));
+  reference::setTables(tabled, [&](int64_t giver, int64_t taker) {
+    return count(giver, size_t(reference::memberNumber(call, giver)), size_t(reference::memberNumber(call, taker)));
+  });
+  interpreted = reference::makeSimulatedCall(tabled);
+  const auto elementBytes = size_t(reference::elementBytes(tabled.type));
+  for (int64_t rank = 0; rank < reference::numRanks(tabled); ++rank)
+    for (int64_t block = 0; block < reference::numBlocks(tabled, kolo::BufferRole::Input); ++block) {
+      const reference::Range range = reference::blockRange(tabled, kolo::BufferRole::Input, rank, block);
+      const int64_t taker = runtime::isPerRank(facts.input) ? reference::groupOf(tabled, rank)[size_t(block)] : -1;
+      for (int64_t i = 0; i < range.size; ++i) {
+        const uint64_t value = elementOf(choices, rank, taker, i, choices.seed);
+        std::memcpy(&interpreted.inputs[size_t(rank)][size_t(range.begin + i) * elementBytes], &value, elementBytes);
+      }
+    }
+  EXPECT_EQ(llvm::toString(reference::interpretChoreography(choreography, interpreted)), "");
 }
 
 /// One rank's buffers and tables in a call.
@@ -178,10 +184,20 @@ public:
       if (buffers[1][i] != expected[i])
         return "byte " + std::to_string(i) + " of the output is " + std::to_string(int(buffers[1][i])) + ", not " +
                std::to_string(int(expected[i])) + describe() + "; ";
-    return "";
+    return salt == tabled.choices.seed ? compareWithInterpreted() : "";
   }
 
 private:
+  std::string compareWithInterpreted() const {
+    for (size_t block = 0; block < counts[1].size(); ++block) {
+      const llvm::ArrayRef<std::byte> wanted = tabled.interpretedBlock(rank, block);
+      if (wanted.size() != size_t(counts[1][block]) * elementBytes ||
+          !std::equal(wanted.begin(), wanted.end(), blockAt(1, block)))
+        return "block " + std::to_string(block) + " is not what the interpreter gives" + describe() + "; ";
+    }
+    return "";
+  }
+
   std::string describe() const {
     std::string text = " (distribution " + std::to_string(int(tabled.choices.distribution)) + ", counts";
     for (int64_t count : counts[1])
@@ -233,8 +249,7 @@ private:
   }
 
   uint64_t element(int64_t giver, int64_t taker, int64_t i, uint64_t salt) const {
-    return tabled.choices.isCoded ? codedValueOf(tabled.choices.type, giver, taker, i, salt)
-                                  : valueOf(giver, taker, i, salt);
+    return elementOf(tabled.choices, giver, taker, i, salt);
   }
 
   void fillInput(uint64_t salt) {
@@ -281,7 +296,9 @@ private:
 class TabledRunner {
 public:
   TabledRunner(const std::string &name, const kolo::Schedule &schedule, const std::vector<std::string> &network = {})
-      : algorithm(name, /*optimize=*/true, schedule, network), definition(definitionOf(name)) {}
+      : algorithm(name, /*optimize=*/true, schedule, network), definition(definitionOf(name)),
+        context(mlir::MLIRContext::Threading::DISABLED),
+        emitted(kolo::test::emit(context, name, meshesOf(definition))) {}
 
   bool takesTables(const Sizes &mesh) { return algorithm.info().proofOf(mesh)->takesTables; }
 
@@ -328,8 +345,10 @@ private:
 
   Calls drawCalls(const Sizes &mesh, size_t number) {
     Calls calls;
-    for (size_t i = 0; i < number; ++i)
+    for (size_t i = 0; i < number; ++i) {
       calls.push_back(std::make_unique<TabledCall>(draw(mesh, i), algorithm.collective(), mesh));
+      calls.back()->interpret(*emitted->getOps<kolo::ChoreographyOp>().begin());
+    }
     return calls;
   }
 
@@ -368,43 +387,12 @@ private:
   }
 
   const kolo::dsl::Definition &definition;
+  mlir::MLIRContext context;
+  mlir::OwningOpRef<mlir::ModuleOp> emitted;
   std::mt19937_64 random{testSeed()};
 };
 
-/// Those that move blocks through memory of their own, at places which do not say whose blocks they are.
-const std::vector<std::string> refusingAlgorithms = {"binomialGather", "binomialScatter",  "bruckAllToAll",
-                                                     "patAllGather",   "patReduceScatter", "twoLevelAllToAll"};
-
-bool hasBlocks(const std::string &name) {
-  using enum runtime::CollectiveKind;
-  auto kind = runtime::CollectiveKind(int(definitionOf(name).collective.kind));
-  return llvm::is_contained({AllGather, ReduceScatter, AllToAll, Gather, Scatter}, kind);
-}
-
-/// Of the collectives that have blocks.
-std::vector<std::string> blockwiseAlgorithmNames() {
-  std::vector<std::string> names = kolo::test::algorithmNames();
-  std::erase_if(names, [](const std::string &name) { return !hasBlocks(name); });
-  return names;
-}
-
-bool isRefusing(const std::string &name) { return llvm::is_contained(refusingAlgorithms, name); }
-
-std::vector<std::string> packetTabledNames() {
-  std::vector<std::string> names = packetAlgorithmNames();
-  std::erase_if(names, [](const std::string &name) { return !hasBlocks(name) || isRefusing(name); });
-  return names;
-}
-
-std::vector<std::string> publishingTabledNames() {
-  std::vector<std::string> names = publishingAlgorithmNames();
-  std::erase_if(names, [](const std::string &name) { return !hasBlocks(name) || isRefusing(name); });
-  return names;
-}
-
 class EveryBlockwiseAlgorithm : public testing::TestWithParam<std::string> {};
-class EveryTabledPacketAlgorithm : public EveryPacketAlgorithm {};
-class EveryTabledPublishingAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace
 

@@ -1,5 +1,5 @@
 // The channel program that the compiler makes means what the choreography means, in every interleaving.
-#include "Shipped.h"
+#include "Blockwise.h"
 
 #include "compiler/Pipeline.h"
 #include "compiler/check/ChunkState.h"
@@ -107,25 +107,56 @@ uint64_t numInterleavings(ProgramOp program) {
   return isSwept || numOps < largeProgram ? mostInterleavings : mostInterleavings / 4;
 }
 
-/// What is wrong in the first bad interleaving on all meshes, empty if none is bad.
+/// Gives a call counts for each block.
+void drawTables(Call &call, uint64_t number, std::mt19937_64 &random) {
+  const CollectiveKind kind = call.collective.getKind();
+  const bool hasOutputs = hasBlockPerMember(kind, BufferRole::Output),
+             isPair = hasOutputs && hasBlockPerMember(kind, BufferRole::Input);
+  const auto size = size_t(groupSize(call));
+  const int64_t most = std::array<int64_t, 4>{1, 5, 19, 150}[random() % 4];
+  std::map<int64_t, Counts> drawn; // by the first rank of a group
+  for (int64_t rank = 0; rank < numRanks(call); ++rank)
+    if (memberNumber(call, rank) == 0)
+      drawn[rank] =
+          drawCounts(allDistributions[number % std::size(allDistributions)], isPair ? size * size : size, most, random);
+  setTables(call, [&](int64_t giver, int64_t taker) {
+    const Counts &counts = drawn.at(groupOf(call, giver).front());
+    const auto from = size_t(memberNumber(call, giver)), to = size_t(memberNumber(call, taker));
+    return counts[isPair ? from * size + to : hasOutputs ? from : to];
+  });
+}
+
+enum class BlocksAre { Equal, Tabled };
+
+/// What is wrong in the first bad interleaving on a mesh, empty if none is bad.
+std::string firstFailureOn(const Sizes &mesh, BothPhases &phases, ProgramOp program, uint64_t number,
+                           std::mt19937_64 &random, BlocksAre blocks = BlocksAre::Equal) {
+  Call call;
+  call.collective = phases.choreography().getCollective();
+  for (uint64_t i = 0; i < number; ++i) {
+    call.meshSizes = mesh;
+    call.count = std::array<int64_t, 3>{1, 5, 19}[random() % 3];
+    call.type = allElementTypes[random() % std::size(allElementTypes)];
+    call.reduction = allReductions[random() % std::size(allReductions)];
+    call.numLanes = 1 + int64_t(random() % 2);
+    call.root = hasRoot(call.collective.getKind()) ? int64_t(random() % uint64_t(groupSize(call))) : 0;
+    if (blocks == BlocksAre::Tabled)
+      drawTables(call, i, random);
+    std::string failure = runInterleaving(program, Invocations(phases, call), testSeed() + i);
+    if (!failure.empty())
+      return "mesh " + testing::PrintToString(mesh) + ", interleaving " + std::to_string(i) +
+             ", KOLO_SEED=" + std::to_string(testSeed()) + ": " + failure;
+  }
+  return "";
+}
+
+/// The same on all meshes.
 std::string firstFailure(BothPhases &phases, ProgramOp program, const std::string &name,
                          uint64_t number = mostInterleavings) {
   std::mt19937_64 random(testSeed());
-  Call call;
-  call.collective = phases.choreography().getCollective();
   for (const Sizes &mesh : phaseMeshes(definitionOf(name)))
-    for (uint64_t i = 0; i < number; ++i) {
-      call.meshSizes = mesh;
-      call.count = std::array<int64_t, 3>{1, 5, 19}[random() % 3];
-      call.type = allElementTypes[random() % std::size(allElementTypes)];
-      call.reduction = allReductions[random() % std::size(allReductions)];
-      call.numLanes = 1 + int64_t(random() % 2);
-      call.root = hasRoot(call.collective.getKind()) ? int64_t(random() % uint64_t(groupSize(call))) : 0;
-      std::string failure = runInterleaving(program, Invocations(phases, call), testSeed() + i);
-      if (!failure.empty())
-        return "mesh " + testing::PrintToString(mesh) + ", interleaving " + std::to_string(i) +
-               ", KOLO_SEED=" + std::to_string(testSeed()) + ": " + failure;
-    }
+    if (std::string failure = firstFailureOn(mesh, phases, program, number, random); !failure.empty())
+      return failure;
   return "";
 }
 
@@ -133,6 +164,26 @@ std::string firstFailure(BothPhases &phases, ProgramOp program, const std::strin
 std::string firstFailureIn(BothPhases &phases, const std::string &name) {
   return firstFailure(phases, phases.program(), name, numInterleavings(phases.program()));
 }
+
+/// Runs calls with block tables, of each distribution in turn. They are right on those meshes, and only on those, on
+/// which the checker says that the program takes them: `takesSome` of them.
+void expectRightWhereTablesAreTaken(const std::string &name, const Schedule &schedule, bool takesSome = true) {
+  BothPhases phases(name, schedule);
+  ProgramOp program = phases.program();
+  std::mt19937_64 random(testSeed());
+  bool takesAny = false;
+  for (const Sizes &mesh : phaseMeshes(definitionOf(name))) {
+    const Verdict verdict = checkProgram(program, mesh);
+    const std::string failure =
+        firstFailureOn(mesh, phases, program, numInterleavings(program) / 4, random, BlocksAre::Tabled);
+    EXPECT_EQ(failure.empty(), verdict.whyNoBlockTables.empty()) << failure << verdict.whyNoBlockTables;
+    takesAny |= verdict.whyNoBlockTables.empty();
+  }
+  EXPECT_EQ(takesAny, takesSome);
+}
+
+class EveryTabledAlgorithm : public testing::TestWithParam<std::string> {};
+class EveryRefusingAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace
 
@@ -223,3 +274,26 @@ TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) 
     EXPECT_NE(firstFailure(phases, *mutant, GetParam()), "") << "right without semaphore " << semaphore;
   }
 }
+
+TEST_P(EveryTabledAlgorithm, MeansTheSameInBothPhasesWithBlockTables) {
+  for (const Schedule &schedule : {Schedule{}, {.pipelineDepth = 3}, {.transfers = Transfers::Pull}})
+    expectRightWhereTablesAreTaken(GetParam(), schedule);
+}
+
+TEST_P(EveryTabledPacketAlgorithm, MeansTheSameInBothPhasesWithBlockTables) {
+  expectRightWhereTablesAreTaken(name(), schedule());
+}
+
+TEST_P(EveryTabledPublishingAlgorithm, MeansTheSameInBothPhasesWithBlockTables) {
+  expectRightWhereTablesAreTaken(GetParam(), {.protocol = Protocol::Published});
+}
+
+/// Whoever knows the lengths of all chunks on all ranks can run them; a rank that knows its own tables cannot.
+TEST_P(EveryRefusingAlgorithm, MeansWhatItsCollectiveDoesWithBlockTablesThatNoRankKnows) {
+  expectRightWhereTablesAreTaken(GetParam(), {}, /*takesSome=*/false);
+}
+
+static const auto nameOfParameter = [](const auto &info) { return info.param; };
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryTabledAlgorithm, testing::ValuesIn(tabledAlgorithmNames()), nameOfParameter);
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryRefusingAlgorithm, testing::ValuesIn(refusingAlgorithmNames()),
+                         nameOfParameter);
