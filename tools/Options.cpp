@@ -22,6 +22,20 @@
 
 namespace kolo::tools {
 
+void CountsOption::addTo(CLI::App &command) {
+  command.add_option("--counts", text,
+                     "counts of blocks: zipf:EXPONENT:SEED, random:SEED, onehot:BLOCK, or a file of numbers");
+}
+
+std::optional<BlockLaw> CountsOption::law() const {
+  if (text.empty())
+    return std::nullopt;
+  auto parsed = parseBlockLaw(text);
+  if (auto *mistake = std::get_if<std::string>(&parsed))
+    throw ToolError(ExitCode::Usage, "--counts: " + *mistake);
+  return std::get<BlockLaw>(std::move(parsed));
+}
+
 int64_t parseSize(const std::string &text, const std::string &flag) {
   int64_t number = 0;
   auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -106,24 +120,15 @@ Schedule ScheduleOptions::schedule() const {
                        "--protocol");
 }
 
-int64_t groupSizeOf(const RankJob &job) {
-  int64_t size = 1;
-  for (int64_t dim : job.groupDims())
-    size *= job.mesh.dims()[size_t(dim)].size;
-  return size;
-}
-
-static int64_t blocksOf(const RankJob &job) {
-  BufferSizes unit = bufferSizes(job.info()->collective, 1, groupSizeOf(job));
-  return std::max(unit.inputElements, unit.outputElements);
-}
+/// Of the larger buffer.
+static int64_t numBlocks(const RankJob &job) { return blocksOf(job, {1}).largestBuffer(); }
 
 int64_t countFor(const RankJob &job, int64_t numBytes) {
-  return numBytes / int64_t(runtime::sizeBytes(job.type)) / blocksOf(job);
+  return numBytes / int64_t(runtime::sizeBytes(job.type)) / numBlocks(job);
 }
 
 int64_t bytesFor(const RankJob &job, int64_t count) {
-  return count * blocksOf(job) * int64_t(runtime::sizeBytes(job.type));
+  return count * numBlocks(job) * int64_t(runtime::sizeBytes(job.type));
 }
 
 Bandwidths bandwidthsFor(const RankJob &job, int64_t count, double microseconds) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/Schedule.h"
+#include "compiler/model/BlockCounts.h"
 #include "tools/run/RankRunner.h"
 
 #include <CLI/CLI.hpp>
@@ -22,6 +23,15 @@ runtime::Mesh parseMesh(const std::string &text);
 /// "node=2,gpu=4", of a manifest's names and sizes of dimensions. Throws nlohmann::json::exception when they are
 /// others.
 std::string meshText(const nlohmann::ordered_json &names, const nlohmann::ordered_json &sizes);
+
+/// --counts, which gives blocks counts of their own.
+struct CountsOption {
+  std::string text; // empty: all blocks have as many
+
+  void addTo(CLI::App &command);
+  /// Throws ToolError (Usage).
+  std::optional<BlockLaw> law() const;
+};
 
 /// --pipeline, --synchronisation, --transfers, --entry, --protocol and --order.
 struct ScheduleOptions {
@@ -45,6 +55,7 @@ struct RunOptions {
   std::vector<std::string> codecs;
   int root = 0, lanes = 0, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false, allowsLoss = false;
+  CountsOption counts; // of `kolo run` alone
   ScheduleOptions scheduleOptions;
 
   void addTo(CLI::App &command);
@@ -55,10 +66,8 @@ private:
   std::optional<runtime::DeviceKind> deviceKind() const;
   void chooseProgram(RankJob &job) const;
   void checkMesh(const RankJob &job) const;
+  void checkTables(const RankJob &job) const;
 };
-
-/// Ranks that collect with each other.
-int64_t groupSizeOf(const RankJob &job);
 
 /// Elements, as the collective counts them, of a call whose larger buffer holds this many bytes, rounded down.
 int64_t countFor(const RankJob &job, int64_t numBytes);

@@ -39,11 +39,9 @@ struct Row {
   std::string program; // that the plugin selected; empty where it was named
 };
 
-std::string selectedFor(const RankJob &job, int64_t numBytes) {
-  if (!job.collective)
-    return "";
-  std::optional<runtime::SelectedProgram> selected = job.selectFor(numBytes);
-  return selected ? selected->info->name : "";
+std::string selectedFor(const RankJob &job, const SizeJob &size) {
+  const runtime::ProgramInfo *selected = job.collective ? job.programFor(size) : nullptr;
+  return selected ? selected->name : "";
 }
 
 Row makeRow(const RankJob &job, size_t size, const Timings &timings) {
@@ -55,7 +53,7 @@ Row makeRow(const RankJob &job, size_t size, const Timings &timings) {
           middle,
           std::ranges::max(timings),
           bandwidthsFor(job, count, middle),
-          selectedFor(job, bytesFor(job, count))};
+          selectedFor(job, job.sizes[size])};
 }
 
 /// A line on the terminal that is drawn over; nothing where nobody looks.
@@ -129,6 +127,31 @@ void printTraffic(const Traffics &traffic) {
     fmt::print("in a call, rank {} {}\n", rank, say(traffic[rank]));
 }
 
+/// Elements of the blocks of a call whose buffers have `count` of them in a block on average. Throws ToolError (Usage).
+CountOfBlock tabledBy(const BlockLaw &law, const RankJob &job, int64_t count) {
+  const runtime::CollectiveKind kind = job.info()->collective;
+  const int64_t groupSize = groupSizeOf(job);
+  int64_t numElements = 0, mostBytes = 0; // one rank may get everything
+  if (__builtin_mul_overflow(count, groupSize, &numElements) ||
+      __builtin_mul_overflow(numElements, groupSize * int64_t(runtime::sizeBytes(job.type)) + 1, &mostBytes))
+    throw ToolError(ExitCode::Usage, "--counts: " + std::to_string(count) + " elements in a block are too many");
+  auto made = BlockCounts::create(law, CollectiveKind(int(kind)), groupSize, numElements);
+  if (auto *mistake = std::get_if<std::string>(&made))
+    throw ToolError(ExitCode::Usage, "--counts: " + *mistake);
+  return [counts = std::get<BlockCounts>(std::move(made))](BufferSide side, int64_t member, int64_t block) {
+    return counts.of(side == BufferSide::Input ? BufferRole::Input : BufferRole::Output, member, block);
+  };
+}
+
+void printCounts(const RankJob &job, const std::string &law) {
+  const CallBlocks blocks = blocksOf(job, job.sizes.front());
+  const std::vector<int64_t> counts = blocks.all();
+  const auto [least, most] = std::ranges::minmax(counts);
+  fmt::print("counts {}: {} to {} elements in a block, {} of {} blocks empty, at most {} bytes in a buffer\n", law,
+             least, most, std::ranges::count(counts, 0), counts.size(),
+             blocks.largestBuffer() * int64_t(runtime::sizeBytes(job.type)));
+}
+
 void run(const RunCommand &command) {
   int64_t numBytes = parseSize(command.size, "--bytes");
   RankJob job = command.makeJob();
@@ -137,6 +160,8 @@ void run(const RunCommand &command) {
     throw ToolError(ExitCode::Usage, "--bytes: " + command.size + " is less than one element; the least is " +
                                          std::to_string(bytesFor(job, 1)));
   job.sizes = {{count, 1, command.iterations}};
+  if (std::optional<BlockLaw> law = command.counts.law())
+    job.sizes.front().tabled = tabledBy(*law, job, count);
   const runtime::ProgramInfo *program = job.programFor(job.sizes.front());
   bool isLossy = program && !program->choreography.empty() && !job.device;
   if (isLossy)
@@ -154,16 +179,18 @@ void run(const RunCommand &command) {
   fmt::print("{}\n", describe(job));
   if (job.collective)
     fmt::print("the plugin selects {}\n", row.program);
+  if (job.calls.haveTables)
+    printCounts(job, command.counts.text);
   fmt::print("{} bytes ({} elements): every byte is {}\n", row.bytes, row.count,
              isLossy ? "what the reference interpreter gives" : "right");
   if (isLossy)
     printLoss(job.lossy->lossOf(0), !program->isLossy() && !program->isUnproved);
   if (command.countsTraffic)
     printTraffic(traffic);
-  fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s, bus bandwidth "
-             "{:.2f} GB/s\n",
-             row.medianUs, row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps,
-             row.bandwidths.busGBps);
+  fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s", row.medianUs,
+             row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps);
+  // Bus bandwidth is defined for equal blocks.
+  fmt::print("{}\n", job.calls.haveTables ? "" : fmt::format(", bus bandwidth {:.2f} GB/s", row.bandwidths.busGBps));
 }
 
 nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) {
@@ -281,6 +308,8 @@ void addRunCommand(CLI::App &app) {
   command->add_option("--bytes", options->size, "size of the larger buffer of one rank")->capture_default_str();
   command->add_option("--count", options->count, "elements instead of --bytes, as the collective counts them")
       ->check(CLI::Range(int64_t(0), INT64_MAX));
+  options->counts.addTo(*command);
+  command->get_option("--counts")->excludes("--device");
   command->add_option("--iterations", options->iterations, "timed repetitions")
       ->check(CLI::Range(1, mostIterations))
       ->capture_default_str();

@@ -122,6 +122,7 @@ static void chooseCollective(RankJob &job, const std::string &name, const std::s
   throw ToolError(ExitCode::Usage, "--collective: " + plugin + " selects no program for " + name + " on " +
                                        std::to_string(job.mesh.numRanks()) + " ranks (" + job.mesh.toString() +
                                        "), for elements of " + runtime::toString(job.type) +
+                                       (job.calls.haveTables ? " and counts for each block" : "") +
                                        "; kolo inspect shows what it selects");
 }
 
@@ -184,7 +185,30 @@ void RunOptions::checkMesh(const RankJob &job) const {
                   "--mesh: " + info.name + " was compiled for " + known + ", not for " + called.toString());
 }
 
+/// Refuses counts for each block where the proof does not hold for them.
+void RunOptions::checkTables(const RankJob &job) const {
+  if (!job.calls.haveTables)
+    return;
+  const runtime::ProgramInfo &info = *job.info();
+  const runtime::CollectiveFacts facts = runtime::factsOf(info.collective);
+  if (!runtime::isPerRank(facts.input) && !runtime::isPerRank(facts.output))
+    throw ToolError(ExitCode::Usage,
+                    std::string("--counts: ") + runtime::toString(info.collective) + " has no block for each rank");
+  const runtime::Mesh called = job.collective ? job.selectFor(0)->mesh : job.mesh;
+  std::vector<int64_t> sizes;
+  for (const runtime::MeshDim &dim : called.dims())
+    sizes.push_back(dim.size);
+  const runtime::Proof *proof = info.proofOf(sizes);
+  if (proof && proof->takesTables)
+    return;
+  throw ToolError(ExitCode::Usage, "--counts: " + info.name + " takes no block tables on " + called.toString() +
+                                       (!proof                       ? ": it is not proved there"
+                                        : proof->whyNoTables.empty() ? ""
+                                                                     : ": " + proof->whyNoTables));
+}
+
 RankJob RunOptions::makeJob() const {
+  (void)counts.law(); // mistakes first
   runtime::Mesh parsedMesh = parseMesh(mesh);
   if (parsedMesh.numRanks() > runtime::maxRanks)
     throw ToolError(ExitCode::Usage, "--mesh: " + mesh + " has " + std::to_string(parsedMesh.numRanks()) +
@@ -229,10 +253,11 @@ RankJob RunOptions::makeJob() const {
               {},
               deviceKind()};
   job.options.tag = tag;
-  job.allowsLoss = allowsLoss;
+  job.calls = {.allowLoss = allowsLoss, .haveTables = counts.law().has_value()};
   job.isLaunched = ranksAs == "launched";
   chooseProgram(job);
   checkMesh(job);
+  checkTables(job);
   if (isPlugin && scheduleOptions.schedule().order == Summation::OneOrder)
     checkOrder(job, what);
   checkRoot(job);

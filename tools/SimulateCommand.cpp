@@ -23,7 +23,7 @@ struct SimulateCommand {
   CostOptions options;
   CostedPrograms programs;
   int64_t numCalls = 1;
-  std::string counts; // empty: all blocks have as many
+  CountsOption counts;
   ReportOutput output;
   std::string trace, runner; // empty: by the machine
 
@@ -34,7 +34,6 @@ private:
   bool runsBlocks(const CompileRequest &request, const cost::Machine &machine) const;
   CostedSchedule simulateBlocks(CompileRequest request, const cost::Machine &machine);
   CostedSchedule simulate(CompileRequest request, const cost::Machine &machine);
-  std::optional<BlockLaw> parsedCounts() const;
   cost::SimulationOutcome predict(const cost::Simulation &simulation, const cost::Machine &machine,
                                   const cost::Placement &placement, const std::string &name, int64_t bytes);
   void writeTrace(const cost::Simulation &simulation, const cost::Timeline &timeline, const cost::Machine &machine,
@@ -126,9 +125,9 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
         cost::Simulation simulation =
             orThrow(cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
                                              {options.parsedRates(), programs.lanes, numCalls, programs.elementBytes(),
-                                              parsedCounts(), options.json || output.wantsBreakdown}),
+                                              counts.law(), options.json || output.wantsBreakdown}),
                     name + ": ");
-        placed.keepBounds(!findCoded(channel) && counts.empty());
+        placed.keepBounds(!findCoded(channel) && counts.text.empty());
         for (int64_t bytes : options.sizes()) {
           cost::SimulationOutcome outcome = predict(simulation, machine, placed.placement, name, bytes);
           placed.add(bytes, std::move(outcome.prediction), std::move(outcome.levels));
@@ -137,17 +136,8 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
   return std::move(placed.schedule);
 }
 
-std::optional<BlockLaw> SimulateCommand::parsedCounts() const {
-  if (counts.empty())
-    return std::nullopt;
-  auto parsed = parseBlockLaw(counts);
-  if (auto *mistake = std::get_if<std::string>(&parsed))
-    throw ToolError(ExitCode::Usage, "--counts: " + *mistake);
-  return std::get<BlockLaw>(std::move(parsed));
-}
-
 void SimulateCommand::checkFlags() const {
-  (void)parsedCounts();
+  (void)counts.law();
   output.check(options);
   checkWritable(trace, "--trace");
   if (!trace.empty() && options.sizes().size() > 1)
@@ -175,8 +165,7 @@ void addSimulateCommand(CLI::App &app) {
   auto simulate = std::make_shared<SimulateCommand>();
   simulate->programs.addTo(*command);
   simulate->options.addTo(*command);
-  command->add_option("--counts", simulate->counts,
-                      "counts of blocks: zipf:EXPONENT:SEED, random:SEED, onehot:BLOCK, or a file of numbers");
+  simulate->counts.addTo(*command);
   command->add_option("--calls", simulate->numCalls, "calls that follow each other at once; times are the mean of one")
       ->check(CLI::Range(int64_t(1), int64_t(1'000'000)))
       ->capture_default_str();

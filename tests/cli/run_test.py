@@ -1,6 +1,7 @@
 """kolo run: every way to run, on real data, and what it refuses."""
 import itertools
 import json
+import re
 import unittest
 
 from tool import ToolTest
@@ -114,6 +115,70 @@ class Sizes(ToolTest):
             for size in (["--bytes", "1T"], ["--count", str((1 << 63) - 1)]):
                 self.refuses(3, "run", "ringAllReduce", "--mesh", "rank=2", *size, "--memory", memory,
                              says=["2 ranks", "GiB", "available"])
+
+
+class CountsOfBlocks(ToolTest):
+    def test_every_collective_and_law(self):
+        for algorithm in ("directAllToAll", "ringAllGather", "ringReduceScatter", "directGather", "directScatter"):
+            self.succeeds("compile", algorithm, "--mesh", "rank=3", "-o", "p.so")
+            for law, memory in itertools.product(("zipf:1.2:1", "zipf:0:0", "random:7", "onehot:1"), ("windows", "ordinary")):
+                with self.subTest(algorithm=algorithm, law=law, memory=memory):
+                    said = self.succeeds("run", "p.so", "--mesh", "rank=3", "--bytes", "10K", "--counts", law, "--memory", memory,
+                                         "--ranks-as", "threads", "--iterations", "1")
+                    self.assertIn(f"\ncounts {law}: ", said)
+                    self.assertIn("every byte is right", said)
+                    self.assertNotIn("bus bandwidth", said)
+            for root in ("0", "2"):
+                self.succeeds("run", "p.so", "--mesh", "rank=3", "--bytes", "1K", "--counts", "random:3", "--root", root, "--lanes", "2")
+
+    def test_says_what_ran(self):
+        said = self.succeeds("run", "directAllToAll", "--mesh", "rank=4", "--bytes", "64K", "--counts", "onehot:2").splitlines()
+        self.assertEqual(said[1:3], ["counts onehot:2: 0 to 16384 elements in a block, 12 of 16 blocks empty, at most 262144 bytes in a buffer",
+                                     "65536 bytes (4096 elements): every byte is right"])
+        self.write("numbers", "1 0\n3")
+        said = self.succeeds("run", "ringAllGather", "--mesh", "rank=3", "--count", "4", "--counts", "numbers", "--dtype", "u8", "--traffic")
+        self.assertIn("counts numbers: 0 to 9 elements in a block, 1 of 3 blocks empty, at most 12 bytes in a buffer\n", said)
+        self.assertIn("12 bytes (4 elements): every byte is right\n", said)
+        # Each block goes round the ring but for its last step.
+        self.assertEqual(sum(int(sent) for sent in re.findall(r"sends (\d+) bytes", said)), 2 * 12)
+
+    def test_in_place(self):
+        for algorithm in ("directAllToAll", "ringAllGather", "ringReduceScatter"):
+            self.succeeds("run", algorithm, "--mesh", "rank=3", "--bytes", "10K", "--counts", "zipf:1:0", "--in-place")
+
+    def test_of_some_dimensions_and_of_what_the_plugin_selects(self):
+        said = self.succeeds("run", "railAllGather", "--mesh", "node=2,gpu=2", "--bytes", "64K", "--counts", "zipf:2:1")
+        self.assertIn("every byte is right", said)
+        self.write("table.json", json.dumps({"machine": "none", "entries": [
+            {"collective": "all_to_all", "ranks": 4, "memory": "windows", "upToBytes": 1024, "algorithm": "bruckAllToAll"},
+            {"collective": "all_to_all", "ranks": 4, "memory": "windows", "upToBytes": None, "algorithm": "directAllToAll"}]}))
+        self.succeeds("compile", "--table", "table.json", "-o", "t.so")
+        call = ["run", "t.so", "--collective", "all_to_all", "--mesh", "rank=4", "--bytes", "1K"]
+        self.assertIn("the plugin selects bruckAllToAll\n", self.succeeds(*call))
+        said = self.succeeds(*call, "--counts", "random:1")
+        self.assertIn("the plugin selects directAllToAll\n", said)
+        self.assertIn("every byte is right", said)
+
+    def test_what_takes_none(self):
+        three = ["--mesh", "rank=3", "--bytes", "1K", "--counts"]
+        self.refuses(2, "run", "bruckAllToAll", *three, "random:1",
+                     says=["--counts: bruckAllToAll takes no block tables on rank=3: no table of the call says how long the chunks are",
+                           "BruckAllToAll.cpp:"])
+        self.refuses(2, "run", "ringAllReduce", *three, "random:1", says="--counts: all_reduce has no block for each rank")
+        self.refuses(2, "run", "ringReduceScatter", *three, "random:1", "--op", "average", "--dtype", "bf16",
+                     says="averages of f16 and bf16 take no block tables")
+        self.refuses(2, "run", "ringAllGather", *three, "random:1", "--device", "cuda", says="--device")
+        for law, says in (("zipf:x:1", "'zipf:x:1' is not zipf:EXPONENT:SEED"), ("zipf:1", "'zipf:1' is not zipf:EXPONENT:SEED"),
+                          ("random:", "'random:' is not random:SEED"), ("onehot:-1", "'onehot:-1' is not onehot:BLOCK"),
+                          ("nothing", "'nothing' is neither zipf:EXPONENT:SEED, random:SEED nor onehot:BLOCK"),
+                          ("onehot:3", "there is no block 3 among 3")):
+            self.refuses(2, "run", "ringAllGather", *three, law, says="--counts: " + says)
+        self.write("two", "1 2")
+        self.refuses(2, "run", "ringAllGather", *three, "two", says="--counts: 2 counts are not the 3 of 3 ranks")
+        self.write("wrong", "1 -2 3")
+        self.refuses(2, "run", "ringAllGather", *three, "wrong", says="--counts: '-2' in wrong is no count")
+        self.refuses(2, "run", "ringAllGather", "--mesh", "rank=3", "--count", str(1 << 61), "--counts", "random:1", says="too many")
+        self.refuses(2, "bench", "ringAllGather", "--mesh", "rank=3", "--counts", "random:1", says="--counts")
 
 
 class Refusals(ToolTest):

@@ -38,12 +38,6 @@ reference::Reduction referenceReductionOf(runtime::Reduction reduction) {
   llvm_unreachable("every reduction is handled");
 }
 
-BufferSizes bufferSizes(CollectiveKind collective, int64_t count, int64_t groupSize) {
-  auto elementsOf = [&](KoloExtent extent) { return runtime::isPerRank(extent) ? count * groupSize : count; };
-  runtime::CollectiveFacts facts = runtime::factsOf(collective);
-  return {elementsOf(facts.input), elementsOf(facts.output)};
-}
-
 TaggedData::TaggedData(CollectiveKind collective, const std::vector<int64_t> &groupDims, const runtime::Mesh &mesh,
                        runtime::DataType type, runtime::Reduction reduction)
     : collective(collective), elementBytes(int64_t(runtime::sizeBytes(type))) {
@@ -80,8 +74,8 @@ bool TaggedData::hasOutput(int rank, int root) const {
   return !runtime::isAtRoot(runtime::factsOf(collective).output) || memberNumber(rank) == root;
 }
 
-void TaggedData::fillInput(int rank, int64_t count, void *input) const {
-  int64_t numBytes = bufferSizes(collective, count, groupSize()).inputElements * elementBytes;
+void TaggedData::fillInput(int rank, const CallBlocks &blocks, void *input) const {
+  int64_t numBytes = blocks.sizes(memberNumber(rank)).inputElements * elementBytes;
   const Table &table = inputs[size_t(rank)];
   for (int64_t done = 0; done < numBytes; done += int64_t(table.size()))
     std::memcpy(static_cast<std::byte *>(input) + done, table.data(),
@@ -112,20 +106,27 @@ std::optional<std::string> TaggedData::compare(const Table &table, int64_t phase
   return std::nullopt;
 }
 
-std::optional<std::string> TaggedData::check(int rank, int root, int64_t count, const void *output) const {
+std::optional<std::string> TaggedData::check(int rank, int root, const CallBlocks &blocks, const void *output) const {
   if (!hasOutput(rank, root))
     return std::nullopt;
   const std::vector<int64_t> &group = groups[size_t(rank)];
   auto bytes = static_cast<const std::byte *>(output);
-  int64_t mine = memberNumber(rank) * count;
+  const int64_t self = memberNumber(rank);
   const runtime::CollectiveFacts facts = runtime::factsOf(collective);
-  int64_t sent = runtime::isPerRank(facts.input) ? mine : 0; // the first element of what each input gives this rank
+  // The first element of what a member's input gives this rank.
+  auto given = [&](int64_t giver) {
+    return runtime::isPerRank(facts.input) ? blocks.place(BufferSide::Input, giver, self) : 0;
+  };
+  auto compareBlock = [&](const Table &table, int64_t giver, int64_t block) {
+    return compare(table, given(giver), blocks.place(BufferSide::Output, self, block),
+                   blocks.count(BufferSide::Output, self, block), bytes, rank);
+  };
   if (facts.reduces)
-    return compare(reductions[size_t(rank)], sent, 0, count, bytes, rank);
+    return compareBlock(reductions[size_t(rank)], self, 0);
   if (runtime::isAtRoot(facts.input))
-    return compare(inputs[size_t(group[size_t(root)])], sent, 0, count, bytes, rank);
-  for (size_t block = 0; block < group.size(); ++block)
-    if (auto wrong = compare(inputs[size_t(group[block])], sent, int64_t(block) * count, count, bytes, rank))
+    return compareBlock(inputs[size_t(group[size_t(root)])], root, 0);
+  for (int64_t block = 0; block < groupSize(); ++block)
+    if (auto wrong = compareBlock(inputs[size_t(group[size_t(block)])], block, block))
       return wrong;
   return std::nullopt;
 }

@@ -1,6 +1,8 @@
 // Data for runs: rank-tagged inputs, and the check of every byte of the outputs against the reference.
 #pragma once
 
+#include "tools/run/CallBlocks.h"
+
 #include "kolo/runtime/Communicator.h"
 
 #include <optional>
@@ -8,12 +10,6 @@
 #include <vector>
 
 namespace kolo::tools {
-
-/// Elements of the input and of the output of one rank.
-struct BufferSizes {
-  int64_t inputElements, outputElements;
-};
-BufferSizes bufferSizes(runtime::CollectiveKind collective, int64_t count, int64_t groupSize);
 
 /// Periodic data: element j of a rank's input is entry j mod period of that rank's table. Tables and their reductions
 /// come from the reference, so that checking a gigabyte costs one comparison of memory.
@@ -25,11 +21,11 @@ public:
              runtime::DataType type, runtime::Reduction reduction);
 
   int64_t groupSize() const { return int64_t(groups.front().size()); }
-  void fillInput(int rank, int64_t count, void *input) const;
+  void fillInput(int rank, const CallBlocks &blocks, void *input) const;
   /// Overwrites an output with something that no result looks like.
   void poisonOutput(void *output, int64_t numElements) const;
   /// What is wrong with the first element that is not as it should be.
-  std::optional<std::string> check(int rank, int root, int64_t count, const void *output) const;
+  std::optional<std::string> check(int rank, int root, const CallBlocks &blocks, const void *output) const;
   /// Whether the collective gives this rank an input, or an output.
   bool hasInput(int rank, int root) const;
   bool hasOutput(int rank, int root) const;

@@ -70,7 +70,8 @@ public:
 
 private:
   size_t bytesOf(int64_t elements) const { return size_t(elements) * runtime::sizeBytes(job.type); }
-  BufferSizes sizesOf(int64_t count) const { return bufferSizes(program.collective, count, data.groupSize()); }
+  CallBlocks blocksOf(int64_t count) const { return {program.collective, data.groupSize(), count}; }
+  BufferSizes sizesOf(int64_t count) const { return blocksOf(count).sizes(0); }
 
   void allocate() {
     int64_t largest = 0;
@@ -113,7 +114,7 @@ private:
         expectOk(own.output->write(0, content.data(), bytesOf(elements.outputElements)));
       }
       if (pointers.input) {
-        data.fillInput(rank, count, content.data());
+        data.fillInput(rank, blocksOf(count), content.data());
         expectOk(own.input->write(own.inputOffset, content.data(), bytesOf(elements.inputElements)));
       }
     }
@@ -135,7 +136,7 @@ private:
       if (!data.hasOutput(rank, job.root))
         continue;
       expectOk(outputOf(own).read(own.outputOffset, content.data(), content.size()));
-      if (auto problem = data.check(rank, job.root, count, content.data()))
+      if (auto problem = data.check(rank, job.root, blocksOf(count), content.data()))
         throw ToolError(ExitCode::Refused, job.program + ": " + *problem + " (count " + std::to_string(count) + ")");
     }
   }

@@ -23,15 +23,27 @@ static std::string gibibytes(double bytes) {
   return text;
 }
 
-void checkMemoryNeed(const RankJob &job, int64_t groupSize) {
-  int64_t largest = 0;
+/// As floating point: what a call needs may be more than any integer.
+static double elementsOf(const RankJob &job, const SizeJob &size) {
+  auto needOf = [&](BufferSizes elements) {
+    auto [input, output] = std::pair(double(elements.inputElements), double(elements.outputElements));
+    return job.isInPlace ? std::max(input, output) : input + output;
+  };
+  if (!size.tabled)
+    return needOf(blocksOf(job, {1}).sizes(0)) * double(size.count) * job.mesh.numRanks();
+  const CallBlocks blocks = blocksOf(job, size);
+  const int64_t groupSize = groupSizeOf(job);
+  double ofGroup = 0;
+  for (int64_t member = 0; member < groupSize; ++member)
+    ofGroup += needOf(blocks.sizes(member));
+  return ofGroup * double(job.mesh.numRanks() / groupSize);
+}
+
+void checkMemoryNeed(const RankJob &job) {
+  double elements = 0;
   for (const SizeJob &size : job.sizes)
-    largest = std::max(largest, size.count);
-  BufferSizes unit = bufferSizes(job.info()->collective, 1, groupSize);
-  // As floating point: the product may be larger than any integer.
-  int64_t elements =
-      job.isInPlace ? std::max(unit.inputElements, unit.outputElements) : unit.inputElements + unit.outputElements;
-  double needed = double(largest) * double(elements) * double(runtime::sizeBytes(job.type)) * job.mesh.numRanks();
+    elements = std::max(elements, elementsOf(job, size));
+  const double needed = elements * double(runtime::sizeBytes(job.type));
   double available = availableBytes();
   if (available > 0 && needed > available)
     throw ToolError(ExitCode::Failed, "the buffers of " + std::to_string(job.mesh.numRanks()) + " ranks need " +

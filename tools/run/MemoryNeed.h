@@ -7,6 +7,6 @@ namespace kolo::tools {
 
 /// Throws ToolError (Failed) when the inputs and outputs of all ranks are more than what this machine has available.
 /// What the program needs besides, such as scratch memory, is for the runtime to check.
-void checkMemoryNeed(const RankJob &job, int64_t groupSize);
+void checkMemoryNeed(const RankJob &job);
 
 } // namespace kolo::tools

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include <sys/mman.h>
@@ -132,10 +133,14 @@ public:
 
 private:
   Status allocate() {
-    int64_t largest = 0;
-    for (const SizeJob &size : job.sizes)
-      largest = std::max(largest, size.count);
-    BufferSizes elements = sizesOf(largest);
+    BufferSizes elements{0, 0};
+    for (const SizeJob &size : job.sizes) {
+      BufferSizes own = sizesOf(size);
+      elements.inputElements = std::max(elements.inputElements, own.inputElements);
+      elements.outputElements = std::max(elements.outputElements, own.outputElements);
+      tables.push_back(std::make_unique<RankTables>(blocksOf(job, size), data.memberNumber(rank),
+                                                    data.hasInput(rank, job.root), data.hasOutput(rank, job.root)));
+    }
     size_t elementBytes = runtime::sizeBytes(job.type);
     size_t inputBytes = size_t(elements.inputElements) * elementBytes,
            outputBytes = size_t(elements.outputElements) * elementBytes;
@@ -145,19 +150,28 @@ private:
     return output.allocate(communicator, outputBytes, job);
   }
 
-  BufferSizes sizesOf(int64_t count) const { return bufferSizes(job.info()->collective, count, data.groupSize()); }
+  BufferSizes sizesOf(const SizeJob &size) const { return blocksOf(job, size).sizes(data.memberNumber(rank)); }
+
+  /// As in NCCL, this rank's block of the buffer that has a block for each rank is the other buffer.
+  void placeInside(const SizeJob &size, std::byte *&in, std::byte *&out) const {
+    const CallBlocks blocks = blocksOf(job, size);
+    const bool isInputInside = blocks.numBlocks(BufferSide::Input) < blocks.numBlocks(BufferSide::Output);
+    if (blocks.numBlocks(BufferSide::Input) == blocks.numBlocks(BufferSide::Output))
+      return;
+    const int64_t self = data.memberNumber(rank);
+    const int64_t place = blocks.place(isInputInside ? BufferSide::Output : BufferSide::Input, self, self);
+    (isInputInside ? in : out) += place * int64_t(runtime::sizeBytes(job.type));
+  }
 
   runtime::CallArguments argumentsFor(const SizeJob &size) {
     runtime::CallArguments arguments = job.argumentsFor(size);
     std::byte *in = input.data(), *out = job.isInPlace ? in : output.data();
-    if (job.isInPlace) { // as in NCCL: this rank's block of the larger buffer is the smaller one
-      BufferSizes elements = sizesOf(size.count);
-      int64_t offset = data.memberNumber(rank) * size.count * int64_t(runtime::sizeBytes(job.type));
-      (elements.inputElements < elements.outputElements ? in : out) +=
-          elements.inputElements == elements.outputElements ? 0 : offset;
-    }
+    if (job.isInPlace)
+      placeInside(size, in, out);
     arguments.input = data.hasInput(rank, job.root) ? in : nullptr;
     arguments.output = data.hasOutput(rank, job.root) ? out : nullptr;
+    if (size.tabled)
+      arguments.blocks = &tables[size_t(&size - job.sizes.data())]->tables;
     return arguments;
   }
 
@@ -167,11 +181,11 @@ private:
     runtime::CallArguments arguments = argumentsFor(size);
     auto number = size_t(&size - job.sizes.data());
     if (!job.isInPlace && arguments.output)
-      data.poisonOutput(arguments.output, sizesOf(size.count).outputElements);
+      data.poisonOutput(arguments.output, sizesOf(size).outputElements);
     if (arguments.input && isLossy(number))
       job.lossy->fillInput(number, rank, const_cast<void *>(arguments.input));
     else if (arguments.input)
-      data.fillInput(rank, size.count, const_cast<void *>(arguments.input));
+      data.fillInput(rank, blocksOf(job, size), const_cast<void *>(arguments.input));
   }
 
   Status runSize(size_t number, std::string &wrong) {
@@ -183,7 +197,7 @@ private:
       if (!status.isOk())
         return status;
       auto problem = isLossy(number) ? job.lossy->check(number, rank, arguments.output)
-                                     : data.check(rank, job.root, size.count, arguments.output);
+                                     : data.check(rank, job.root, blocksOf(job, size), arguments.output);
       if (problem)
         wrong = (size.program.empty() ? job.name() : size.program) + ": " + *problem + " (count " +
                 std::to_string(size.count) + ")";
@@ -213,6 +227,7 @@ private:
   Communicator &communicator;
   int rank;
   RankMemory input, output;
+  std::vector<std::unique_ptr<RankTables>> tables; // by size
 };
 
 /// Runs one rank of a launcher, which variables of the environment name, and gives it the times of all: see runRanks.

@@ -201,7 +201,8 @@ void checkReports(const RankJob &job, const SharedReports &reports) {
 } // namespace
 
 std::optional<runtime::SelectedProgram> RankJob::selectFor(int64_t numBytes) const {
-  return plugin.select({*collective, mesh, numBytes, memoryKind(), type, reduction, options.tag, allowsLoss});
+  return plugin.select(
+      {*collective, mesh, numBytes, memoryKind(), type, reduction, options.tag, calls.allowLoss, calls.haveTables});
 }
 
 const runtime::ProgramInfo *RankJob::info() const {
@@ -214,9 +215,9 @@ const runtime::ProgramInfo *RankJob::info() const {
 const runtime::ProgramInfo *RankJob::programFor(const SizeJob &size) const {
   if (!size.program.empty() || !collective)
     return plugin.findProgram(size.program.empty() ? program : size.program);
-  BufferSizes elements = bufferSizes(*collective, size.count, mesh.numRanks());
-  int64_t largest = std::max(elements.inputElements, elements.outputElements);
-  std::optional<runtime::SelectedProgram> selected = selectFor(largest * int64_t(runtime::sizeBytes(type)));
+  const CallBlocks blocks(*collective, mesh.numRanks(), size.count, size.tabled);
+  std::optional<runtime::SelectedProgram> selected =
+      selectFor(blocks.largestBuffer() * int64_t(runtime::sizeBytes(type)));
   return selected ? selected->info : nullptr;
 }
 
@@ -243,8 +244,19 @@ runtime::CallArguments RankJob::argumentsFor(const SizeJob &size) const {
   arguments.type = type;
   arguments.reduction = reduction;
   arguments.root = root;
-  arguments.allowsLoss = allowsLoss;
+  arguments.allowsLoss = calls.allowLoss;
   return arguments;
+}
+
+int64_t groupSizeOf(const RankJob &job) {
+  int64_t size = 1;
+  for (int64_t dim : job.groupDims())
+    size *= job.mesh.dims()[size_t(dim)].size;
+  return size;
+}
+
+CallBlocks blocksOf(const RankJob &job, const SizeJob &size) {
+  return {job.info()->collective, groupSizeOf(job), size.count, size.tabled};
 }
 
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd, Traffics *traffic) {
@@ -260,7 +272,7 @@ std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_
     return runRanks(checked, atEnd, traffic);
   }
   TaggedData data(job.info()->collective, job.groupDims(), job.mesh, job.type, job.reduction);
-  checkMemoryNeed(job, data.groupSize());
+  checkMemoryNeed(job);
   SharedReports reports(job);
   ProgressReporter progress(reports, atEnd);
   if (job.isLaunched)

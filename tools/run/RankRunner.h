@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tools/compile/ToolError.h"
+#include "tools/run/CallBlocks.h"
 
 #include "kolo/runtime/Communicator.h"
 #include "kolo/runtime/Device.h"
@@ -22,6 +23,7 @@ struct SizeJob {
   int warmUps = 0, iterations = 1;
   std::string program = {}; // not empty: instead of the job's, of the same collective
   bool check = true;        // false: not checked, whatever the job says
+  CountOfBlock tabled = {}; // not empty: of a call with block tables; `count` is what their blocks have on average
 };
 
 struct RankJob {
@@ -45,7 +47,10 @@ struct RankJob {
   bool isLaunched = false;                      // this process is one rank, which a launcher's variables name
   std::shared_ptr<const LossyCalls> lossy = {}; // what the sizes are checked by whose programs have codecs
 
-  bool allowsLoss = false; // of what the plugin selects
+  /// What the plugin selects for. All sizes have block tables, or none has.
+  struct CallTerms {
+    bool allowLoss = false, haveTables = false;
+  } calls = {};
 
   /// What the plugin selects for a call of so many bytes. Only where there is a collective.
   std::optional<runtime::SelectedProgram> selectFor(int64_t numBytes) const;
@@ -63,6 +68,11 @@ struct RankJob {
   /// Whether another process of the launcher reports for all.
   bool isSilent() const;
 };
+
+/// Ranks that collect with each other.
+int64_t groupSizeOf(const RankJob &job);
+/// Of a size that there is a program for.
+CallBlocks blocksOf(const RankJob &job, const SizeJob &size);
 
 /// Of one call, by rank.
 using Traffics = std::vector<runtime::Traffic>;
