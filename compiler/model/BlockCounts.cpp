@@ -102,12 +102,12 @@ int64_t BlockCounts::of(BufferRole table, int64_t member, int64_t block) const {
   return given(0, hasBlockPerMember(kind, table) ? block : member);
 }
 
-int64_t BlockCounts::longest() const {
-  int64_t longest = 0;
+std::pair<int64_t, int64_t> BlockCounts::extremes() const {
+  std::pair<int64_t, int64_t> found(INT64_MAX, 0);
   for (int64_t giver = 0; giver < (isPair() ? size : 1); ++giver)
     for (int64_t taker = 0; taker < size; ++taker)
-      longest = std::max(longest, given(giver, taker));
-  return longest;
+      found = {std::min(found.first, given(giver, taker)), std::max(found.second, given(giver, taker))};
+  return found;
 }
 
 } // namespace kolo

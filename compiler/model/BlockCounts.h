@@ -31,11 +31,13 @@ public:
                                                        int64_t count);
   /// Elements of a block of the input or output of the rank with this number in its group.
   int64_t of(BufferRole table, int64_t member, int64_t block) const;
-  int64_t longest() const;
+  int64_t longest() const { return extremes().second; }
+  int64_t shortest() const { return extremes().first; }
 
 private:
   BlockCounts(const BlockLaw &law, CollectiveKind kind, int64_t size) : law(law), kind(kind), size(size) {}
   int64_t given(int64_t giver, int64_t taker) const;
+  std::pair<int64_t, int64_t> extremes() const;
   double weight(int64_t giver, int64_t taker) const;
   bool isPair() const {
     return hasBlockPerMember(kind, BufferRole::Input) && hasBlockPerMember(kind, BufferRole::Output);

@@ -37,6 +37,16 @@ class Cost(ToolTest):
         files = [row["file"] for row in schedule["sizes"][0]["statements"]]
         self.assertIn("entry", files)
 
+    def test_counts_of_blocks_are_equal_or_left_to_simulation(self):
+        direct = ["directAllToAll", "--machine", "frontier", "--mesh", "rank=8", "--bytes", "1M,8M"]
+        self.assertEqual(self.cost(*direct, "--counts", "zipf:0:0"), self.cost(*direct))
+        self.refuses(2, "cost", *direct, "--counts", "onehot:3",
+                     says="--counts: the closed form is of equal blocks, and of 1048576 bytes these have 0 to 1048576; "
+                          "kolo simulate --counts follows each of them")
+        self.refuses(2, "cost", "bruckAllToAll", *direct[1:], "--counts", "zipf:0:0", says="--counts: the program takes no block tables")
+        self.refuses(2, "cost", *direct, "--counts", "onehot:8", says="--counts: there is no block 8 among 8")
+        self.refuses(2, "cost", *direct, "--counts", "zipf:x:1", says="'zipf:x:1' is not zipf:EXPONENT:SEED")
+
     def test_writes_json_to_a_file(self):
         self.succeeds("cost", "railAllGather", *FRONTIER, "--bytes", "1M", "--json", "cost.json")
         with open(self.file("cost.json")) as file:
