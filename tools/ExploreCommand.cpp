@@ -7,6 +7,8 @@
 #include "tools/explore/ExplorationTable.h"
 #include "tools/report/Report.h"
 
+#include "ir/BlockTables.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -29,6 +31,7 @@ struct ExploreCommand : CostOptions {
   uint64_t seed = 0;
   size_t structures = 200, runnersUp = 2;
   unsigned threads = 0;
+  CountsOption counts;
 
   KoloCollective parsedCollective() const;
   std::optional<int64_t> maxScratchBytes() const;
@@ -63,6 +66,8 @@ std::string ExploreCommand::text() const {
     text += fmt::format(" --max-lanes {}", maxLanes);
   if (!maxScratch.empty())
     text += " --max-scratch " + maxScratch;
+  if (!counts.text.empty())
+    text += " --counts " + counts.text;
   return text + fmt::format(" --structures {} --runners-up {}", structures, runnersUp);
 }
 
@@ -103,6 +108,10 @@ struct Report {
   }
 };
 
+std::string percentOfBound(const SizeResult &result, double seconds) {
+  return result.bound ? fmt::format("{:.1f}%", 100 * result.bound->seconds / seconds) : "-";
+}
+
 std::string sizeText(int64_t bytes) {
   constexpr const char *units[] = {"", "K", "M", "G", "T"};
   size_t unit = 0;
@@ -121,9 +130,9 @@ void printTable(const Report &report) {
     };
     bool isFirst = true;
     for (const auto &[number, seconds, correction, _, numTransfers] : result.best) {
-      fmt::print("{:>8}  {:>11.2f}  {:>8.2f}  {:>7.1f}%  {:>9}  {:>11}  {:>11}  {}{}\n",
+      fmt::print("{:>8}  {:>11.2f}  {:>8.2f}  {:>8}  {:>9}  {:>11}  {:>11}  {}{}\n",
                  isFirst ? sizeText(report.request.sizes[size]) : "", seconds * 1e6,
-                 report.gigabytesPerSecond(seconds, size), 100 * result.bound.seconds / seconds,
+                 report.gigabytesPerSecond(seconds, size), percentOfBound(result, seconds),
                  correction ? fmt::format("{:.2f}", *correction) : "-", isFirst ? time(result.shipped) : "",
                  isFirst ? time(result.rings) : "", isFirst ? "" : "  then ", report.label(number));
       isFirst = false;
@@ -147,7 +156,11 @@ void printCounts(const Report &report) {
                numNodes <= mostNodesOfBest
                    ? "; the best are simulated with all ranks, where that is at most 2^22 transfers"
                    : "");
-  fmt::print("; `simulated`: time / closed form\n");
+  if (!report.command.counts.text.empty())
+    fmt::print(
+        ", with counts {}\ncontenders: every shipped algorithm, and the structures that are best with equal blocks",
+        report.command.counts.text);
+  fmt::print("; `simulated`: time / closed form{}\n", report.request.counts ? " of equal blocks" : "");
   for (const auto &[reason, count] : found.notSimulated)
     fmt::print("not simulated: {:>6}  {}\n", count, reason);
   if (found.numInferredForAll > 0)
@@ -188,13 +201,15 @@ void addCandidate(Json &schedule, const PlacedCandidate &candidate) {
 
 Json rankedJson(const Report &report, size_t size, const std::map<size_t, size_t> &places) {
   const SizeResult &result = report.found.sizes[size];
-  Json row = {{"bytes", report.request.sizes[size]}, {"boundSeconds", result.bound.seconds}, {"ranked", Json::array()}};
+  Json row = {{"bytes", report.request.sizes[size]}};
+  if (result.bound)
+    row["boundSeconds"] = result.bound->seconds;
+  row["ranked"] = Json::array();
   for (const auto &[number, seconds, correction, _, numTransfers] : result.best) {
     Json &ranked = row["ranked"].emplace_back();
-    ranked = {{"schedule", places.at(number)},
-              {"name", report.label(number)},
-              {"seconds", seconds},
-              {"fractionOfBound", result.bound.seconds / seconds}};
+    ranked = {{"schedule", places.at(number)}, {"name", report.label(number)}, {"seconds", seconds}};
+    if (result.bound)
+      ranked["fractionOfBound"] = result.bound->seconds / seconds;
     if (correction)
       ranked["simulatedByClosedForm"] = *correction;
   }
@@ -216,7 +231,7 @@ Json toJson(const Report &report) {
                    "",
                    report.command.collective,
                    report.command.rates,
-                   "closed form",
+                   request.counts ? "simulation" : "closed form",
                    {}};
   std::map<size_t, size_t> places; // in `schedules`, by candidate
   for (size_t number : report.shown()) {
@@ -243,9 +258,10 @@ std::string winsOf(const Report &report, size_t number) {
     const SizeResult &result = report.found.sizes[size];
     if (!result.best.empty() && result.best.front().candidate == number) {
       double seconds = result.best.front().seconds;
-      text += fmt::format("\n  {:>6}: {:.2f} us, {:.2f} GB/s, {:.1f} % of the lower bound",
-                          sizeText(report.request.sizes[size]), seconds * 1e6, report.gigabytesPerSecond(seconds, size),
-                          100 * result.bound.seconds / seconds);
+      text += fmt::format("\n  {:>6}: {:.2f} us, {:.2f} GB/s", sizeText(report.request.sizes[size]), seconds * 1e6,
+                          report.gigabytesPerSecond(seconds, size));
+      if (result.bound)
+        text += fmt::format(", {:.1f} % of the lower bound", 100 * result.bound->seconds / seconds);
     }
   }
   return text;
@@ -323,6 +339,22 @@ void checkFolder(const std::string &path, const std::string &flag) {
     throw ToolError(ExitCode::Usage, flag + ": " + path + " is not a folder");
 }
 
+/// Throws ToolError (Usage).
+void checkCounts(const ExploreRequest &request) {
+  if (!request.counts)
+    return;
+  const auto kind = CollectiveKind(int(request.collective));
+  if (!mayHaveBlockTables(kind))
+    throw ToolError(ExitCode::Usage,
+                    "--counts: " + stringifyCollectiveKind(kind).str() + " has no block for each rank");
+  if (request.numNodes > mostNodesOfBest)
+    throw ToolError(ExitCode::Usage, fmt::format("--counts: all ranks are simulated, on at most {} nodes, not {}",
+                                                 mostNodesOfBest, request.numNodes));
+  auto made = BlockCounts::create(*request.counts, kind, request.numNodes * request.machine.devicesPerNode(), 1);
+  if (auto *mistake = std::get_if<std::string>(&made))
+    throw ToolError(ExitCode::Usage, "--counts: " + *mistake);
+}
+
 void exploreCommand(const ExploreCommand &command) {
   KoloCollective collective = command.parsedCollective();
   cost::Machine machine = command.readMachine();
@@ -348,8 +380,9 @@ void exploreCommand(const ExploreCommand &command) {
                     fmt::format("--max-lanes: {} does not say what a lane moves, so more lanes make nothing faster",
                                 machine.name()));
   ExploreRequest request{
-      collective, machine,           command.nodes,    command.sizes(),          command.parsedRates(),
-      search,     command.runnersUp, command.maxLanes, command.maxScratchBytes()};
+      collective, machine,           command.nodes,    command.sizes(),           command.parsedRates(),
+      search,     command.runnersUp, command.maxLanes, command.maxScratchBytes(), command.counts.law()};
+  checkCounts(request);
   const Exploration found = tools::explore(request);
   Report report{command, request, found};
   if (!command.writesToStandardOutput()) {
@@ -396,6 +429,7 @@ void addExploreCommand(CLI::App &app) {
   command->add_option("--max-scratch", options->maxScratch,
                       "bytes of memory that a program may take on every rank beside its caller's, as 64M;\nat sizes at "
                       "which it takes more, a candidate is left out");
+  options->counts.addTo(*command);
   command->add_option("--threads", options->threads, "0: one for each core")
       ->check(CLI::Range(0u, 1024u))
       ->capture_default_str();
@@ -409,7 +443,8 @@ void addExploreCommand(CLI::App &app) {
   command->footer(
       "Candidates are costed in closed form. Those that are ranked are proved, as kolo compile does; who is "
       "refused is\nleft out, and the next takes its place. A result does not depend on the number of "
-      "threads.");
+      "threads.\nWith --counts, all shipped algorithms are simulated, and the structures that are best with equal "
+      "blocks.");
   command->callback([options] { exploreCommand(*options); });
 }
 

@@ -117,6 +117,44 @@ class Explore(ToolTest):
                                              "--pipeline", str(schedule["schedule"].get("pipeline", 1)), "--bytes", "4M", "--json", "-"))
         self.assertAlmostEqual(best["seconds"], simulated["schedules"][0]["sizes"][0]["seconds"], delta=1e-6)
 
+    def test_ranks_by_simulation_with_counts_of_blocks(self):
+        words = ["all_to_all", "--machine", "frontier", "--structures", "4", "--bytes", "64K,8M", "--counts", "onehot:3"]
+        found = json.loads(self.succeeds("explore", *words, "--json", "-"))
+        self.assertIn("--counts onehot:3", found["command"])
+        self.assertEqual(found["model"], "simulation")
+        self.assertIn("bruckAllToAll takes no block tables: no table of the call says how long the chunks are that it moves here",
+                      found["leftOut"])
+        for row in found["frontier"]:
+            self.assertNotIn("boundSeconds", row)
+            times = [ranked["seconds"] for ranked in row["ranked"]]
+            self.assertEqual(times, sorted(times))
+            self.assertTrue(times)
+        shipped = 0
+        for number, row in enumerate(found["frontier"]):
+            for ranked in row["ranked"]:
+                schedule = found["schedules"][ranked["schedule"]]
+                self.assertAlmostEqual(schedule["sizes"][number]["seconds"], ranked["seconds"])
+                if schedule["origin"] != "shipped" or schedule["placement"] or set(schedule["schedule"]) - {"pipeline"}:
+                    continue
+                shipped += 1
+                simulated = json.loads(self.succeeds(
+                    "simulate", schedule["algorithm"], "--machine", "frontier", "--mesh", schedule["mesh"], "--counts", "onehot:3",
+                    "--pipeline", str(schedule["schedule"].get("pipeline", 1)), "--bytes", str(row["bytes"]), "--json", "-"))
+                self.assertAlmostEqual(ranked["seconds"], simulated["schedules"][0]["sizes"][0]["seconds"], delta=1e-9)
+        self.assertGreater(shipped, 0)
+        said = self.succeeds("explore", *words)
+        self.assertRegex(said, r"(?m)^ +8M( +[\d.]+){2} +- ")
+        self.assertIn("times: simulated with all ranks, with counts onehot:3\n", said)
+        self.assertRegex(said, r"left out: +\d+  bruckAllToAll takes no block tables: ")
+
+    def test_counts_of_blocks_that_cannot_be(self):
+        small = ["--machine", "frontier", "--structures", "0", "--bytes", "1K", "--counts"]
+        self.refuses(2, "explore", "all_reduce", *small, "random:1", says="--counts: all_reduce has no block for each rank")
+        self.refuses(2, "explore", "all_gather", *small, "onehot:8", says="--counts: there is no block 8 among 8")
+        self.refuses(2, "explore", "all_gather", *small, "random:x", says="--counts: 'random:x' is not random:SEED")
+        self.refuses(2, "explore", "all_gather", *small, "random:1", "--nodes", "17",
+                     says="--counts: all ranks are simulated, on at most 16 nodes, not 17")
+
     def test_leaves_out_what_gives_ranks_different_bits(self):
         found = json.loads(self.succeeds("explore", "all_reduce", "--machine", "frontier", "--structures", "0", "--bytes", "1K",
                                          "--json", "-"))

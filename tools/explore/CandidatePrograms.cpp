@@ -6,6 +6,7 @@
 #include "compiler/Pipeline.h"
 #include "compiler/check/Verdict.h"
 #include "dsl/PrintSource.h"
+#include "ir/BlockTables.h"
 
 using namespace mlir;
 
@@ -33,6 +34,18 @@ static std::string meshOfProof(ProgramOp program) {
     mesh.sizes.push_back(size);
   }
   return describeMesh(mesh);
+}
+
+std::string withoutTables(const PlacedCandidate &candidate, const std::string &why) {
+  return (candidate.origin == Origin::Explored ? "a structure" : candidate.definition.name) +
+         " takes no block tables: " + why;
+}
+
+/// What CheckProgram left; empty: calls may have them.
+static std::string whyNoTables(ProgramOp program) {
+  auto tables = program->getAttrOfType<ArrayAttr>(blockTablesAttrName);
+  auto reason = tables ? dyn_cast<StringAttr>(tables[0]) : nullptr;
+  return reason ? reason.str() : tables ? "" : "its collective has no blocks";
 }
 
 size_t CandidatePrograms::choreographyOf(const PlacedCandidate &candidate) {
@@ -160,6 +173,8 @@ CandidatePrograms::Proof CandidatePrograms::proveAnew(unsigned thread, const Pla
   ProgramOp program = *module->getOps<ProgramOp>().begin();
   if (mayDifferInLastBits(program, fewNodes(candidate).sizes))
     return {differsInLastBits};
+  if (std::string why = request.counts ? whyNoTables(program) : ""; !why.empty())
+    return {withoutTables(candidate, why)};
   std::string mesh = meshOfProof(program);
   if (needsMore)
     keep(candidate, *module);

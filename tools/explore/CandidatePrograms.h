@@ -10,6 +10,9 @@
 
 namespace kolo::tools {
 
+/// The reason to leave a candidate out that takes no block tables, with the name of one that ships.
+std::string withoutTables(const PlacedCandidate &candidate, const std::string &why);
+
 /// Compiles and proves each program once. Candidates have one program if they differ in their placement alone.
 class CandidatePrograms {
 public:
@@ -19,7 +22,8 @@ public:
     mlir::OwningOpRef<mlir::ModuleOp> choreography, program;
   };
   struct Proof {
-    std::string refusal;       // empty: it is proved, and its ranks get the same bits of one result
+    std::string refusal;       // empty: it is proved, and its ranks get the same bits of one result; also with the
+                               // block tables, if the request has some
     std::string mesh = {};     // that the checker looked at
     bool isOfAllNodes = false; // `compile` gave another program before this call: all nodes refute that one
   };

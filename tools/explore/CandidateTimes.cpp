@@ -2,6 +2,7 @@
 
 #include "compiler/cost/closedform/ClosedForm.h"
 #include "compiler/cost/simulation/Simulation.h"
+#include "ir/BlockTables.h"
 
 #include <algorithm>
 
@@ -113,25 +114,35 @@ std::string CandidateTimes::onFewNodes(unsigned thread, const PlacedCandidate &c
   return "";
 }
 
-void CandidateTimes::onAllNodes(unsigned thread, const PlacedCandidate &candidate, const Choices &choices) {
+std::string CandidateTimes::onAllNodes(unsigned thread, const PlacedCandidate &candidate, const Choices &choices) {
   for (auto [_, choice] : choices)
     choice->wasOnAllNodes = true;
   CandidatePrograms::Compiled compiled;
-  if (!programs.compile(thread, candidate, compiled).empty())
-    return;
-  const Placement placement =
-      std::get<Placement>(Placement::create(request.machine, candidate.mesh, candidate.placement));
-  auto simulation = cost::Simulation::create(*compiled.program->getOps<ProgramOp>().begin(), request.machine, placement,
-                                             {.rates = request.rates, .lanes = request.mostLanes});
-  if (std::holds_alternative<CostMistake>(simulation))
-    return;
+  if (std::string reason = programs.compile(thread, candidate, compiled); !reason.empty())
+    return reason;
+  ProgramOp program = *compiled.program->getOps<ProgramOp>().begin();
+  if (std::optional<TableObstacle> obstacle = request.counts ? findTableObstacle(program) : std::nullopt)
+    return withoutTables(candidate, obstacle->text);
+  auto placed = Placement::create(request.machine, candidate.mesh, candidate.placement);
+  if (auto *mistake = std::get_if<CostMistake>(&placed))
+    return mistake->message;
+  auto simulation =
+      cost::Simulation::create(program, request.machine, std::get<Placement>(placed),
+                               {.rates = request.rates, .lanes = request.mostLanes, .counts = request.counts});
+  if (auto *mistake = std::get_if<CostMistake>(&simulation))
+    return mistake->message;
+  std::string reason;
   for (auto [size, choice] : choices) {
     auto outcome = std::get<cost::Simulation>(simulation).predict(request.sizes[size]);
     if (auto *found = std::get_if<cost::SimulationOutcome>(&outcome)) {
       choice->seconds = found->prediction.seconds;
+      choice->numTransfers = found->numTransfers;
       choice->correction = choice->seconds / candidate.seconds[size];
+    } else {
+      reason = std::get<CostMistake>(outcome).message;
     }
   }
+  return reason;
 }
 
 } // namespace kolo::tools

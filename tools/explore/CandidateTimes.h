@@ -16,8 +16,8 @@ public:
   using Choices = std::vector<std::pair<size_t, Choice *>>;
   /// Corrects the closed form by the simulation on few nodes. Why there is none; empty: there is.
   std::string onFewNodes(unsigned thread, const PlacedCandidate &candidate, const Choices &choices);
-  /// Whoever cannot be simulated on all nodes keeps what few nodes say.
-  void onAllNodes(unsigned thread, const PlacedCandidate &candidate, const Choices &choices);
+  /// Whoever cannot be simulated on all nodes keeps its times. Why; empty: all sizes could.
+  std::string onAllNodes(unsigned thread, const PlacedCandidate &candidate, const Choices &choices);
 
 private:
   const ExploreRequest &request;

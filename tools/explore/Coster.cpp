@@ -195,7 +195,13 @@ void Coster::costGroup(Workshop &workshop, ModuleOp module, const Placement &pla
   }
 }
 
-static double blockBytes(KoloCollective collective, int64_t bytes, int64_t numRanks) {
+/// Of the longest block.
+static double blockBytes(const ExploreRequest &request, int64_t bytes, int64_t numRanks) {
+  const KoloCollective collective = request.collective;
+  if (request.counts)
+    if (auto counts = BlockCounts::create(*request.counts, CollectiveKind(int(collective)), numRanks, bytes);
+        auto *made = std::get_if<BlockCounts>(&counts))
+      return double(made->longest());
   bool isOneBlock = collective == KOLO_ALL_REDUCE || collective == KOLO_BROADCAST || collective == KOLO_REDUCE;
   return double(bytes) / (isOneBlock ? 1 : double(numRanks));
 }
@@ -207,7 +213,7 @@ void Coster::limitScratch(Workshop &workshop, ChoreographyOp choreography, const
   std::optional<ScratchNeed> need = workshop.scratchNeedOf(choreography, mesh.sizes, reason);
   bool fits = false;
   for (size_t size = 0; size < request.sizes.size() && need; ++size) {
-    double bytes = need->bytes(blockBytes(request.collective, request.sizes[size], mesh.numRanks()));
+    double bytes = need->bytes(blockBytes(request, request.sizes[size], mesh.numRanks()));
     if (bytes > double(*mostScratchBytes))
       costs.seconds[schedule][size] = std::numeric_limits<double>::infinity();
     else

@@ -6,6 +6,7 @@
 
 #include "compiler/Pipeline.h"
 #include "compiler/cost/closedform/ClosedForm.h"
+#include "compiler/cost/simulation/Simulation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -60,10 +61,11 @@ public:
     const Placement placement = std::get<Placement>(Placement::create(request.machine, allRanks(request)));
     const cost::LowerBounds bounds(request.machine, placement);
     for (int64_t bytes : request.sizes)
-      result.sizes.push_back({bounds.of(request.collective, bytes), {}, {}, {}});
-    findNear();
+      result.sizes.push_back(
+          {request.counts ? std::nullopt : std::optional(bounds.of(request.collective, bytes)), {}, {}, {}});
     refused.assign(result.candidates.size(), false);
     notSimulated.assign(result.candidates.size(), false);
+    findNear();
     do {
       do
         chooseProved();
@@ -95,7 +97,8 @@ private:
     bool hasRings = request.collective == KOLO_ALL_GATHER || request.collective == KOLO_REDUCE_SCATTER ||
                     request.collective == KOLO_ALL_REDUCE;
     std::vector<std::vector<int64_t>> rings = explore::findGraphs(request.machine).rings;
-    if (!hasRings || rings.empty())
+    const bool isScalable = !request.counts || request.numNodes <= mostSimulatedNodes;
+    if (!hasRings || rings.empty() || !isScalable)
       return;
     explore::Structure structure =
         explore::ringsThroughNodes(request.collective, explore::turnedToNics(rings, request.machine),
@@ -167,7 +170,7 @@ private:
   }
 
   /// The fastest of a kind at a size, in closed form: so many structures. Each has the schedules that take at most
-  /// twice as long as the best does with any.
+  /// twice as long as the best does with any; with block tables, of which the closed form does not know, all.
   void addNear(size_t size, llvm::function_ref<bool(size_t candidate)> isWanted, size_t numStructures) {
     std::vector<Choice> order;
     for (size_t i = 0; i < result.candidates.size(); ++i)
@@ -176,7 +179,7 @@ private:
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.candidate); });
     std::vector<size_t> structures; // by their best candidate
     for (const Choice &choice : order) {
-      if (choice.seconds > 2 * order.front().seconds)
+      if (!request.counts && choice.seconds > 2 * order.front().seconds)
         break;
       const PlacedCandidate &candidate = result.candidates[choice.candidate];
       auto isOf = [&](size_t other) { return areOfOneStructure(result.candidates[other], candidate); };
@@ -282,10 +285,33 @@ private:
       return [this, origin](size_t number) { return result.candidates[number].origin == origin; };
     };
     for (size_t size = 0; size < near.size(); ++size) {
-      addNear(size, [&](size_t number) { return result.candidates[number].origin != Origin::Rings; }, numNear());
-      addNear(size, isOf(Origin::Shipped), 1);
+      if (request.counts)
+        addExplored(size);
+      else
+        addNear(size, [&](size_t number) { return result.candidates[number].origin != Origin::Rings; }, numNear());
+      addNear(size, isOf(Origin::Shipped), request.counts ? result.candidates.size() : 1);
       addNear(size, isOf(Origin::Rings), 1);
     }
+  }
+
+  /// As many explored structures of a size as are to be simulated, in place of those that were refused. False if there
+  /// are no more.
+  bool addExplored(size_t size) {
+    std::vector<bool> isNear(result.candidates.size());
+    std::vector<size_t> structures; // by one of their candidates
+    for (const Choice &choice : near[size]) {
+      isNear[choice.candidate] = true;
+      const PlacedCandidate &candidate = result.candidates[choice.candidate];
+      auto isOf = [&](size_t other) { return areOfOneStructure(result.candidates[other], candidate); };
+      if (candidate.origin == Origin::Explored && !refused[choice.candidate] && std::ranges::none_of(structures, isOf))
+        structures.push_back(choice.candidate);
+    }
+    const size_t before = near[size].size();
+    if (structures.size() < numNear())
+      addNear(
+          size, [&](size_t number) { return !isNear[number] && result.candidates[number].origin == Origin::Explored; },
+          numNear() - structures.size());
+    return near[size].size() > before;
   }
 
   /// Adds the next structures of a size, and their schedules: those that take less in closed form than the best does by
@@ -293,6 +319,10 @@ private:
   bool widenNear() {
     bool hasMore = false;
     for (size_t size = 0; size < near.size(); ++size) {
+      if (request.counts) {
+        hasMore |= addExplored(size);
+        continue;
+      }
       const std::vector<Choice> &best = result.sizes[size].best;
       std::optional<Choice> shipped = fastest(Origin::Shipped, size);
       constexpr double any = std::numeric_limits<double>::infinity();
@@ -317,7 +347,7 @@ private:
   /// Corrects the times of candidates that are near the best at some size and may be ranked there. Of each structure
   /// that is the fastest in closed form, and the others while that says that they may take less.
   void simulateNear() {
-    result.simulatedNodes = std::min(request.numNodes, mostSimulatedNodes);
+    result.simulatedNodes = request.counts ? request.numNodes : std::min(request.numNodes, mostSimulatedNodes);
     while (true) {
       std::set<size_t> open;
       for (size_t size = 0; size < near.size(); ++size)
@@ -332,6 +362,11 @@ private:
 
   /// The next of every structure at a size. What it takes on many nodes is at least what the closed form says.
   void addWorthwhile(size_t size, std::set<size_t> &open) const {
+    for (const Choice &choice : near[size])
+      if (request.counts && !refused[choice.candidate] && !choice.correction)
+        open.insert(choice.candidate);
+    if (request.counts)
+      return;
     struct Best {
       std::optional<double> seconds; // of those that were simulated
       std::optional<Choice> next;    // of the others
@@ -394,12 +429,13 @@ private:
         for (Choice &choice : near[size])
           if (choice.candidate == number && !choice.correction)
             choices.emplace_back(size, &choice);
-      reasons.at(number) = times.onFewNodes(thread, result.candidates[number], choices);
+      reasons.at(number) = request.counts ? times.onAllNodes(thread, result.candidates[number], choices)
+                                          : times.onFewNodes(thread, result.candidates[number], choices);
     });
     for (const auto &[number, reason] : reasons)
-      if (!reason.empty()) {
-        notSimulated[number] = true;
-        ++result.notSimulated[reason];
+      if (!reason.empty()) { // nothing else than a simulation knows of block tables
+        (request.counts ? refused : notSimulated)[number] = true;
+        ++(request.counts ? result.leftOut : result.notSimulated)[reason];
       }
   }
 
@@ -444,11 +480,32 @@ private:
 
 Exploration explore(const ExploreRequest &request) { return Explorer(request).run(); }
 
+/// With block tables, by simulation.
+static std::vector<cost::Prediction> predictTabled(const PlacedCandidate &candidate, const ExploreRequest &request,
+                                                   const Placement &placement, ModuleOp program) {
+  std::vector<cost::Prediction> predictions;
+  auto simulation =
+      cost::Simulation::create(*program.getOps<ProgramOp>().begin(), request.machine, placement,
+                               {.rates = request.rates, .lanes = request.mostLanes, .counts = request.counts});
+  auto check = [&](const auto &result) {
+    if (auto *mistake = std::get_if<CostMistake>(&result))
+      throw ToolError(ExitCode::Failed, candidate.definition.name + ": " + mistake->message);
+  };
+  check(simulation);
+  for (int64_t bytes : request.sizes) {
+    auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
+    check(outcome);
+    predictions.push_back(std::move(std::get<cost::SimulationOutcome>(outcome).prediction));
+  }
+  return predictions;
+}
+
 std::vector<cost::Prediction> predict(const PlacedCandidate &candidate, const ExploreRequest &request) {
   std::vector<cost::Prediction> predictions(request.sizes.size());
   Workshop workshop;
   std::string reason;
-  PlacedMesh emitted = shrink(candidate.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
+  PlacedMesh emitted =
+      request.counts ? candidate.mesh : shrink(candidate.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
   OwningOpRef<ModuleOp> module = workshop.emit(candidate.definition, emitted.sizes, reason);
   if (module)
     reason = workshop.run(*module, buildChoreographyPipeline, {.schedule = resolved(candidate.schedule)});
@@ -456,6 +513,13 @@ std::vector<cost::Prediction> predict(const PlacedCandidate &candidate, const Ex
     throw ToolError(ExitCode::Failed, candidate.definition.name + ": " + reason);
   const Placement placement =
       std::get<Placement>(Placement::create(request.machine, candidate.mesh, candidate.placement));
+  if (request.counts) {
+    reason = workshop.run(*module, buildProgramPipeline,
+                          {.schedule = resolved(candidate.schedule), .check = false, .searchesInFull = true});
+    if (!reason.empty())
+      throw ToolError(ExitCode::Failed, candidate.definition.name + ": " + reason);
+    return predictTabled(candidate, request, placement, *module);
+  }
   auto form = ClosedForm::create(*module->getOps<ChoreographyOp>().begin(), resolved(candidate.schedule),
                                  request.machine, placement, request.rates, request.mostLanes);
   const auto &costs = std::get<ClosedForm>(form);

@@ -5,6 +5,7 @@
 
 #include "compiler/cost/Prediction.h"
 #include "compiler/cost/bounds/Bounds.h"
+#include "compiler/model/BlockCounts.h"
 #include "tools/explore/Search.h"
 
 #include <optional>
@@ -21,6 +22,7 @@ struct ExploreRequest {
   size_t numRunnersUp = 2;
   int64_t mostLanes = 0;                                  // of every rank; 0: as many as it takes
   std::optional<int64_t> mostScratchBytes = std::nullopt; // of every rank
+  std::optional<BlockLaw> counts = std::nullopt;          // of calls with block tables, of a collective that has blocks
 };
 
 enum class Origin { Explored, Shipped, Rings };
@@ -49,10 +51,10 @@ struct Choice {
 };
 
 struct SizeResult {
-  cost::LowerBound bound;
-  std::vector<Choice> best;      // explored or shipped, proved, of different structures, the fastest first
-  std::optional<Choice> shipped; // the fastest shipped one, proved or not
-  std::optional<Choice> rings;   // as NCCL and RCCL run them
+  std::optional<cost::LowerBound> bound; // of equal blocks
+  std::vector<Choice> best;              // explored or shipped, proved, of different structures, the fastest first
+  std::optional<Choice> shipped;         // the fastest shipped one, proved or not
+  std::optional<Choice> rings;           // as NCCL and RCCL run them
 };
 
 /// On so many nodes, the best are simulated with all ranks.
@@ -74,6 +76,9 @@ struct Exploration {
 /// proved is left out. Where all nodes need more synchronisation than few, it infers that and simulates again. Goes on
 /// until nobody takes less in closed form than the best by simulation without having been simulated. Throws ToolError
 /// (Usage) where nothing does the collective.
+///
+/// The closed form is of equal blocks. With block tables, it only says which structures are simulated beside all
+/// shipped algorithms: on all nodes, at most `mostNodesOfBest`. Who takes no block tables is left out.
 Exploration explore(const ExploreRequest &request);
 
 /// The candidate in the language, and under `comment`.
@@ -81,7 +86,7 @@ std::string sourceOf(const PlacedCandidate &candidate, const std::string &commen
 
 /// What a candidate's time is made of in closed form, by size. Statements are known by their lines in
 /// `sourceOf(candidate, "")`. Of a candidate that is scaled from fewer nodes, the time and the bottleneck
-/// alone.
+/// alone. With block tables, by simulation.
 std::vector<cost::Prediction> predict(const PlacedCandidate &candidate, const ExploreRequest &request);
 
 runtime::Mesh toMesh(const cost::PlacedMesh &mesh);
