@@ -23,13 +23,21 @@ struct PreloadCommand {
   bool mustPrint = false, isNccl = false;
 };
 
-/// The first word that loads an MPI decides; a script's interpreter loads it later, so then the launcher does. Null: no
-/// MPI is known.
-const MpiAbi *findMpi(const std::vector<std::string> &command) {
+/// The words that may be programs of MPI or NCCL, as paths.
+std::vector<std::string> findPrograms(const std::vector<std::string> &command) {
+  std::vector<std::string> programs;
   for (const std::string &word : command)
-    if (std::optional<std::string> path = findExecutable(word))
-      if (const MpiAbi *abi = mpiOf(*path))
-        return abi;
+    if (std::optional<std::string> path = isLauncher(word) ? std::nullopt : findExecutable(word))
+      programs.push_back(*path);
+  return programs;
+}
+
+/// The first program that loads an MPI decides; a script's interpreter loads it later, so then the launcher does. Null:
+/// no MPI is known.
+const MpiAbi *findMpi(const std::vector<std::string> &command) {
+  for (const std::string &program : findPrograms(command))
+    if (const MpiAbi *abi = mpiOf(program))
+      return abi;
   if (std::optional<std::string> launcher = findExecutable(command.front()))
     if (const MpiAbi *abi = mpiOfLauncher(*launcher))
       return abi;
@@ -55,10 +63,7 @@ std::string findNccl() {
 }
 
 bool loadsNccl(const std::vector<std::string> &command) {
-  return std::ranges::any_of(command, [](const std::string &word) {
-    std::optional<std::string> path = findExecutable(word);
-    return path && tools::loadsNccl(*path);
-  });
+  return std::ranges::any_of(findPrograms(command), &tools::loadsNccl);
 }
 
 std::string findMpiDoor(const MpiAbi &abi) {
@@ -84,14 +89,13 @@ std::string findDoors(const PreloadCommand &options) {
   return fmt::format("{}", fmt::join(doors, ":"));
 }
 
-/// The variables that ranks need on every host: the doors, and the settings that the user gave.
-std::vector<std::string> neededVariables() {
+/// The settings that the user gave, which ranks need on every host.
+std::vector<std::string> givenSettings() {
   std::vector<std::string> names;
   for (char **entry = environ; *entry; ++entry)
     if (std::string_view text = *entry; text.starts_with("KOLO_"))
       names.emplace_back(text.substr(0, text.find('=')));
   std::ranges::sort(names);
-  names.insert(names.begin(), "LD_PRELOAD");
   return names;
 }
 
@@ -99,9 +103,9 @@ void run(const PreloadCommand &options) {
   std::string doors = findDoors(options), preload = doors;
   if (const char *others = std::getenv("LD_PRELOAD"); others && *others)
     preload += std::string(":") + others;
-  Forwarding forwarding = forwardVariables(options.command, neededVariables());
-  addToPreload(forwarding.command, doors);
-  forwarding.environment.insert(forwarding.environment.begin(), {"LD_PRELOAD", preload});
+  std::vector<std::string> command = options.command;
+  addToPreload(command, doors);
+  const Forwarding forwarding = forwardVariables(command, preload, givenSettings());
   if (options.mustPrint) {
     for (const Variable &variable : forwarding.environment)
       fmt::print("{}={}\n", variable.name, variable.value);

@@ -8,9 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
+#include <string_view>
 
 namespace kolo::tools {
 
@@ -22,6 +21,8 @@ enum class Launcher : uint8_t { None, OpenMpi, Hydra, Slurm };
 
 using Words = std::vector<std::string>;
 
+constexpr const char *preloadName = "LD_PRELOAD";
+
 /// By the libraries and texts in the file; its names are the same for all: mpirun, mpiexec.
 Launcher launcherOf(const std::string &word) {
   const std::string name = fs::path(word).filename().string();
@@ -30,8 +31,7 @@ Launcher launcherOf(const std::string &word) {
   if (!name.starts_with("mpirun") && !name.starts_with("mpiexec") && name != "orterun" && name != "prterun")
     return Launcher::None;
   std::optional<std::string> path = findExecutable(word);
-  std::ifstream file(path.value_or(""), std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = contentOf(path.value_or(""));
   auto has = [&](const char *part) { return text.find(part) != std::string::npos; };
   if (has("libopen-rte") || has("libprrte") || has("prterun"))
     return Launcher::OpenMpi;
@@ -49,23 +49,30 @@ bool isExported(const Words &words, size_t begin, const std::string &name) {
 }
 
 /// Open MPI takes `-x NAME` for each program of a line, or one list of names for all; not both.
-Forwarding forwardByOpenMpi(const Words &command, size_t launcher, const Words &variables) {
+Forwarding forwardByOpenMpi(const Words &command, size_t launcher, const std::string &preload, const Words &variables) {
   constexpr const char *parameter = "mca_base_env_list", *environment = "OMPI_MCA_mca_base_env_list";
-  Forwarding result = {command, {}};
+  Words all = variables;
+  all.insert(all.begin(), preloadName);
+  const std::string names = join(all, ";");
+  Forwarding result = {command, {{preloadName, preload}}};
   for (size_t at = launcher + 2; at < command.size(); ++at)
     if (command[at - 1] == parameter) {
-      result.command[at] += ";" + join(variables, ";");
+      result.command[at] += ";" + names;
       return result;
     }
   if (const char *list = std::getenv(environment); list && *list) {
-    result.environment.push_back({environment, std::string(list) + ";" + join(variables, ";")});
+    result.environment.push_back({environment, std::string(list) + ";" + names});
     return result;
   }
-  result.command.clear();
+  result = {};
+  const std::string assignment = fmt::format("{}={}", preloadName, preload);
   for (size_t at = 0; at < command.size(); ++at) {
-    result.command.push_back(command[at]);
+    const bool isExport = at > launcher && (command[at - 1] == "-x" || command[at - 1] == "--x");
+    result.command.push_back(isExport && command[at] == preloadName ? assignment : command[at]);
     if (at != launcher && (at < launcher || command[at] != ":"))
       continue;
+    if (!isExported(command, at + 1, preloadName))
+      result.command.insert(result.command.end(), {"-x", assignment});
     for (const std::string &name : variables)
       if (!isExported(command, at + 1, name))
         result.command.insert(result.command.end(), {"-x", name});
@@ -74,12 +81,16 @@ Forwarding forwardByOpenMpi(const Words &command, size_t launcher, const Words &
 }
 
 /// Hydra passes everything on unless it is told otherwise, for all programs (-genv...) or for one (-env...).
-Forwarding forwardByHydra(const Words &command, size_t launcher, const Words &variables) {
+Forwarding forwardByHydra(const Words &command, size_t launcher, const std::string &preload, const Words &variables) {
   const std::string names = join(variables, ",");
   Forwarding result = {Words(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(launcher) + 1), {}};
+  const Words given = {"-genv", preloadName};
+  if (std::ranges::search(command, given).empty())
+    result.command.insert(result.command.end(), {"-genv", preloadName, preload});
   for (size_t at = launcher + 1; at < command.size(); ++at) {
     const std::string &word = command[at], &before = command[at - 1];
-    bool isNone = word == "-genvnone" || word == "-envnone", isList = before == "-genvlist" || before == "-envlist";
+    bool isNone = !variables.empty() && (word == "-genvnone" || word == "-envnone"),
+         isList = !variables.empty() && (before == "-genvlist" || before == "-envlist");
     if (isNone)
       result.command.insert(result.command.end(), {word == "-genvnone" ? "-genvlist" : "-envlist", names});
     else
@@ -99,9 +110,10 @@ std::optional<std::string> exportsOfSlurm(const std::string &exported, const Wor
   return (isNone ? "" : exported + ",") + join(variables, ",");
 }
 
-Forwarding forwardBySlurm(const Words &command, size_t launcher, const Words &variables) {
+Forwarding forwardBySlurm(const Words &command, size_t launcher, const std::string &preload, Words variables) {
   constexpr std::string_view option = "--export=";
-  Forwarding result = {command, {}};
+  Forwarding result = {command, {{preloadName, preload}}};
+  variables.insert(variables.begin(), preloadName);
   bool isTold = false;
   for (size_t at = launcher + 1; at < command.size(); ++at) {
     bool isOneWord = command[at].starts_with(option);
@@ -121,27 +133,30 @@ Forwarding forwardBySlurm(const Words &command, size_t launcher, const Words &va
 
 } // namespace
 
-Forwarding forwardVariables(const Words &command, const Words &variables) {
+bool isLauncher(const std::string &word) { return launcherOf(word) != Launcher::None; }
+
+Forwarding forwardVariables(const Words &command, const std::string &preload, const Words &variables) {
   for (size_t at = 0; at < command.size(); ++at)
     switch (launcherOf(command[at])) {
     case Launcher::OpenMpi:
-      return forwardByOpenMpi(command, at, variables);
+      return forwardByOpenMpi(command, at, preload, variables);
     case Launcher::Hydra:
-      return forwardByHydra(command, at, variables);
+      return forwardByHydra(command, at, preload, variables);
     case Launcher::Slurm:
-      return forwardBySlurm(command, at, variables);
+      return forwardBySlurm(command, at, preload, variables);
     case Launcher::None:
       break;
     }
-  return {command, {}};
+  return {command, {{preloadName, preload}}};
 }
 
 void addToPreload(Words &command, const std::string &preload) {
-  constexpr std::string_view name = "LD_PRELOAD", assignment = "LD_PRELOAD=";
+  constexpr std::string_view assignment = "LD_PRELOAD=";
   for (size_t at = 0; at < command.size(); ++at) {
     if (command[at].starts_with(assignment))
       command[at].insert(assignment.size(), preload + ":");
-    bool isHydras = at >= 2 && command[at - 1] == name && (command[at - 2] == "-genv" || command[at - 2] == "-env");
+    bool isHydras =
+        at >= 2 && command[at - 1] == preloadName && (command[at - 2] == "-genv" || command[at - 2] == "-env");
     if (isHydras)
       command[at].insert(0, preload + ":");
   }

@@ -16,7 +16,6 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
-#include <iterator>
 #include <map>
 
 extern char **environ;
@@ -126,9 +125,18 @@ const MpiAbi *mpiOf(const std::string &executable) {
   return nullptr;
 }
 
+std::string contentOf(const std::string &path) {
+  std::error_code problem;
+  const uintmax_t sizeBytes = fs::is_regular_file(path, problem) ? fs::file_size(path, problem) : 0;
+  std::string content(problem ? 0 : sizeBytes, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  content.resize(static_cast<size_t>(file.gcount()));
+  return content;
+}
+
 const MpiAbi *mpiOfLauncher(const std::string &launcher) {
-  std::ifstream file(launcher, std::ios::binary);
-  std::string content(std::istreambuf_iterator<char>(file), {});
+  const std::string content = contentOf(launcher);
   auto hasAny = [&](std::initializer_list<const char *> texts) {
     return std::ranges::any_of(texts, [&](const char *text) { return content.find(text) != std::string::npos; });
   };

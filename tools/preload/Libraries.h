@@ -32,6 +32,9 @@ const MpiAbi *mpiOf(const std::string &executable);
 /// unknown.
 const MpiAbi *mpiOfLauncher(const std::string &launcher);
 
+/// All bytes of a regular file; empty: it cannot be read.
+std::string contentOf(const std::string &path);
+
 /// Looks along PATH as a shell does. Nothing: there is no such executable.
 std::optional<std::string> findExecutable(const std::string &word);
 
