@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import unittest
 
-from mpi_test import ABI, BUILD, DOOR, OPEN_MPI, MpiTest, skip
+from mpi_test import ABI, BUILD, DOOR, OPEN_MPI, SETTINGS, MpiTest, skip
 
 KOLO = os.path.join(BUILD, "bin", "kolo")
 LACK = "these lack the door: "
@@ -22,7 +22,7 @@ class AgreementTest(MpiTest):
 
     def launch(self, *words, launcher=(os.environ["KOLO_MPI_RUN"],), seconds=60, **variables):
         """Returns the output, both streams, of a launcher that must succeed."""
-        environment = {**os.environ, **OPEN_MPI, "KOLO_STATS": "1", "XDG_CACHE_HOME": self.directory, **variables}
+        environment = {**os.environ, **OPEN_MPI, **SETTINGS, "XDG_CACHE_HOME": self.directory, **variables}
         try:
             done = subprocess.run([*launcher, *words], env=environment, cwd=self.directory, text=True, errors="replace",
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds)

@@ -19,6 +19,8 @@ DOOR = os.path.join(BUILD, "lib", f"libkolo_mpi_{ABI}.so")
 OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
             "OMPI_MCA_btl_base_warn_component_unused": "0", "OMP_NUM_THREADS": "1"}
+# Programs of tests call little, so ranks connect early.
+SETTINGS = {"KOLO_STATS": "1", "KOLO_MPI_CARRY_FROM": "4"}
 
 
 class MpiTest(unittest.TestCase):
@@ -35,7 +37,7 @@ class MpiTest(unittest.TestCase):
         """Returns the exit code and the output, both streams. Ranks write errors to a file: MPICH's launcher loses some of
         what they wrote to it just before MPI_Abort. `perHost`: Kolo takes so many ranks each for those of one host."""
         errors = os.path.join(self.directory, "errors")
-        environment = {**os.environ, **OPEN_MPI, "KOLO_STATS": "1", "XDG_CACHE_HOME": self.directory, **variables}
+        environment = {**os.environ, **OPEN_MPI, **SETTINGS, "XDG_CACHE_HOME": self.directory, **variables}
         host = f"export KOLO_HOSTID=host$((${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}} / {perHost})); " if perHost else ""
         inner = ["sh", "-c", f'{host}exec "$@" 2>>{errors}', "sh"] + (["env", f"LD_PRELOAD={door}"] if door else [])
         try:
@@ -102,6 +104,11 @@ class Cases(MpiTest):
         for ranks in (2, 4):
             output = self.expectCarried(15, ranks, self.program, "allocated", KOLO_DEBUG="info")
             self.assertIn("MPI_Allreduce of 320000 bytes", output)
+
+    def test_by_themselves_ranks_connect_when_it_pays(self):
+        for case, first in (("allocated", 3), ("speed", 255)):  # at 1 MiB, and at the 256th call
+            output = self.expectCarried(15, 2, self.program, case, KOLO_MPI_CARRY_FROM="")
+            self.assertIn(f" {first} forwarded ({first} first calls)", output)
 
     def test_calls_in_place(self):
         for ranks in (2, 4):
@@ -271,6 +278,8 @@ class Misuse(MpiTest):
         self.assertEqual(output.count("the table that ships is used instead: `kolo tune` measures this machine again"), 1, output)
         carried, _ = self.counts(output)
         self.assertGreater(carried, 0)
+        code, output = self.mpirun(2, self.program, "in-place", KOLO_STATS="", KOLO_MPI_CARRY_FROM="")
+        self.assertEqual((code, output.count("the table that ships")), (0, 0), f"a short program opened the door: {output}")
 
     def test_a_program_of_another_mpi(self):
         other = os.path.join(BUILD, "lib", "libkolo_mpi_mpich.so" if ABI == "openmpi" else "libkolo_mpi_openmpi.so")

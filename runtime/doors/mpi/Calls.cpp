@@ -7,11 +7,11 @@ namespace kolo::mpi {
 
 using runtime::CollectiveKind;
 
-Carrier *enter(MPI_Comm communicator) {
+Carrier *enter(MPI_Comm communicator, const BlockOfCall &block) {
   if (!mayCarry())
     return nullptr;
   Carrier *carrier = carrierOf(communicator);
-  return carrier && carrier->enter() ? carrier : nullptr;
+  return carrier && carrier->enter(block) ? carrier : nullptr;
 }
 
 MPI_Aint extentOf(MPI_Datatype type) {

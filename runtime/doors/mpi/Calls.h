@@ -16,8 +16,12 @@ template <class Function> Function *nextDefinition(Function *, const char *name)
   return reinterpret_cast<Function *>(dlsym(RTLD_NEXT, name));
 }
 
-/// The carrier of a communicator on which calls may be carried now. All ranks of the communicator call it alike.
-Carrier *enter(MPI_Comm communicator);
+/// The carrier of a communicator on which calls may be carried now. All ranks of the communicator call it alike, with
+/// blocks of as many bytes. Default: the call has no data.
+Carrier *enter(MPI_Comm communicator, const BlockOfCall &block = {});
+
+/// What a call counts as whose blocks have counts of their own: no rank knows those of all.
+inline const BlockOfCall blockOfAnySize = {64 << 10, MPI_BYTE};
 
 /// From one element to the next one. 0: MPI will refuse the type.
 MPI_Aint extentOf(MPI_Datatype type);

@@ -93,6 +93,11 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
     whyNot = "one rank";
   else if (numRanks > runtime::maxRanks)
     whyNot = "more ranks than Kolo connects";
+  else if (!rollCall().isMade())
+    whyNot = rollCall().whyNot(owner);
+  else
+    return;
+  isTooEarly = false;
 }
 
 void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
@@ -111,18 +116,23 @@ void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
 void Carrier::close() {
   windows.clear();
   communicator.reset();
+  isTooEarly = false;
   whyNot = "after MPI_Finalize";
 }
 
-bool Carrier::enter() {
-  ++numCalls;
+bool Carrier::enter(const BlockOfCall &block) {
   if (communicator) [[likely]]
     return true;
-  bool isTooEarly = std::strcmp(whyNot, "first calls") == 0;
-  if (isTooEarly && numCalls == firstCarried())
-    connect();
+  if (isTooEarly) {
+    ++numCalls;
+    numBytes += std::max<int64_t>(0, bytesOf(block.count, block.type));
+    const CarryFrom from = carryFrom();
+    isTooEarly = numCalls < from.call && numBytes < from.bytes;
+    if (!isTooEarly)
+      connect();
+  }
   if (!communicator)
-    door().countForwarded(whyNot);
+    countForwarded(whyNot);
   return communicator.has_value();
 }
 
@@ -203,7 +213,7 @@ void Carrier::connect() {
 }
 
 std::nullopt_t Carrier::forward(const char *function, const char *reason) const {
-  door().countForwarded(reason);
+  countForwarded(reason);
   if (door().logLevel() == LogLevel::Trace)
     print(std::string("forwards ") + function + ": " + reason);
   return std::nullopt;

@@ -17,6 +17,12 @@
 
 namespace kolo::mpi {
 
+/// One block of a call, as far as all ranks of the communicator know its bytes.
+struct BlockOfCall {
+  int count = 0;
+  MPI_Datatype type = MPI_DATATYPE_NULL;
+};
+
 /// A call as all ranks of the communicator see it. The choice depends on nothing else.
 struct RequestShape : runtime::CallShape {
   bool hasTables = false; // blocks have counts of their own, which ranks may not know of each other; `count` is 0
@@ -47,9 +53,9 @@ public:
   int rank() const { return ownRank; }
   int size() const { return numRanks; }
 
-  /// Counts a collective on this communicator, and connects the ranks when it is time. All ranks call it alike. Returns
-  /// whether calls may be carried; if not, counts the call as forwarded. Blocking.
-  bool enter();
+  /// Counts a collective on this communicator, and connects the ranks when it is time. All ranks call it alike, with
+  /// blocks of as many bytes. Returns whether calls may be carried; if not, counts the call as forwarded. Blocking.
+  bool enter(const BlockOfCall &block);
 
   /// Carries the call and returns MPI's code, or nothing: the caller forwards it, and it is counted. Blocking.
   std::optional<int> perform(const Request &request);
@@ -96,8 +102,8 @@ private:
 
   MPI_Comm owner;
   int ownRank = 0, numRanks = 1;
-  int64_t numCalls = 0;
-  bool isOnOneHost = true, hasToldOfMemory = false;
+  int64_t numCalls = 0, numBytes = 0; // until the ranks connect
+  bool isOnOneHost = true, hasToldOfMemory = false, isTooEarly = true;
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;
   std::map<int, std::optional<runtime::Window>> windows; // by piece of the page heap; nothing: it could not become one

@@ -88,7 +88,7 @@ KOLO_MPI_API int MPI_Barrier(MPI_Comm comm) {
 KOLO_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                                MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Allreduce, "MPI_Allreduce");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, {count, datatype})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype);
     Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, count, datatype);
@@ -102,7 +102,7 @@ KOLO_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MP
 KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
                             MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce, "MPI_Reduce");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, {count, datatype})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype, carrier->rank() == root ? 1 : 0);
     bool isInPlace = output.blocks && sendbuf == MPI_IN_PLACE;
@@ -117,7 +117,7 @@ KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_D
 KOLO_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
                                           MPI_Op op, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce_scatter_block, "MPI_Reduce_scatter_block");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, {recvcount, datatype})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, recvcount, datatype);
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, recvcount, datatype, carrier->size());
@@ -131,7 +131,7 @@ KOLO_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, in
 KOLO_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int *recvcounts, MPI_Datatype datatype,
                                     MPI_Op op, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce_scatter, "MPI_Reduce_scatter");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, {recvcounts[0], datatype})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, recvcounts[0], datatype);
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, recvcounts[0], datatype, carrier->size());
@@ -147,7 +147,7 @@ KOLO_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const in
 
 KOLO_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Bcast, "MPI_Bcast");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, {count, datatype})) {
     bool isRoot = carrier->rank() == root;
     Side output = sideOf(buffer, count, datatype), input = output;
     input.blocks = isRoot ? 1 : 0;
@@ -161,7 +161,9 @@ KOLO_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int r
 KOLO_MPI_API int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                             MPI_Datatype recvtype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Gather, "MPI_Gather");
-  if (Carrier *carrier = enter(comm)) {
+  const BlockOfCall block =
+      sendbuf == MPI_IN_PLACE ? BlockOfCall{recvcount, recvtype} : BlockOfCall{sendcount, sendtype};
+  if (Carrier *carrier = enter(comm, block)) {
     bool isRoot = carrier->rank() == root, isInPlace = isRoot && sendbuf == MPI_IN_PLACE;
     Side output = sideOf(recvbuf, recvcount, recvtype, isRoot ? carrier->size() : 0);
     Side input = isInPlace ? sideOf(blockOf(recvbuf, root, recvcount, recvtype), recvcount, recvtype)
@@ -176,7 +178,9 @@ KOLO_MPI_API int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sen
 KOLO_MPI_API int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                              MPI_Datatype recvtype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Scatter, "MPI_Scatter");
-  if (Carrier *carrier = enter(comm)) {
+  const BlockOfCall block =
+      recvbuf == MPI_IN_PLACE ? BlockOfCall{sendcount, sendtype} : BlockOfCall{recvcount, recvtype};
+  if (Carrier *carrier = enter(comm, block)) {
     bool isRoot = carrier->rank() == root, isInPlace = isRoot && recvbuf == MPI_IN_PLACE;
     Side input = sideOf(sendbuf, sendcount, sendtype, isRoot ? carrier->size() : 0);
     Side output = isInPlace ? sideOf(blockOf(sendbuf, root, sendcount, sendtype), sendcount, sendtype)
@@ -191,7 +195,7 @@ KOLO_MPI_API int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype se
 KOLO_MPI_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                                MPI_Datatype recvtype, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Allgather, "MPI_Allgather");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, {recvcount, recvtype})) {
     Side output = sideOf(recvbuf, recvcount, recvtype, carrier->size());
     Side input = sendbuf == MPI_IN_PLACE
                      ? sideOf(blockOf(recvbuf, carrier->rank(), recvcount, recvtype), recvcount, recvtype)
@@ -206,7 +210,7 @@ KOLO_MPI_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype 
 KOLO_MPI_API int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                               MPI_Datatype recvtype, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Alltoall, "MPI_Alltoall");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, {recvcount, recvtype})) {
     Side output = sideOf(recvbuf, recvcount, recvtype, carrier->size());
     Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, sendcount, sendtype, carrier->size());
     RequestShape shape = moved(CollectiveKind::AllToAll, bytesOf(recvcount, recvtype));

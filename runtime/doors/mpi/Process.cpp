@@ -6,9 +6,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <set>
 
@@ -21,7 +24,7 @@ using runtime::Result;
 struct State {
   RollCall rollCall;
   std::optional<Door> door;
-  int firstCarried = 4;
+  CarryFrom carryFrom;
   bool isWatched = false; // MPI_Finalize is
   int rank = 0;           // in MPI_COMM_WORLD
   int probedTag = 32767;  // no program is likely to use it
@@ -78,16 +81,16 @@ int onFinalize(MPI_Comm, int, void *, void *) {
   return MPI_SUCCESS;
 }
 
-/// KOLO_MPI_CARRY_FROM; nothing: it is bad.
-std::optional<int> readFirstCarried() {
+/// Nothing: KOLO_MPI_CARRY_FROM is bad.
+std::optional<CarryFrom> readCarryFrom() {
   const char *text = secure_getenv("KOLO_MPI_CARRY_FROM");
   if (!text || !*text)
-    return state().firstCarried;
+    return CarryFrom();
   char *end = nullptr;
   long value = std::strtol(text, &end, 10);
   if (end == text || *end || value < 1 || value > 1000000)
     return std::nullopt;
-  return static_cast<int>(value);
+  return CarryFrom{static_cast<int>(value), std::numeric_limits<int64_t>::max()};
 }
 
 /// KOLO_MPI_WINDOWS; nothing: it is bad.
@@ -108,7 +111,8 @@ void watchFinalize() {
     giveUp("MPI gives MPI_COMM_SELF no attribute, by which the door learns of MPI_Finalize");
 }
 
-bool openDoor() {
+/// Before the first collective of the program goes on.
+bool attach() {
   OwnCalls own;
   PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
   watchFinalize();
@@ -117,22 +121,35 @@ bool openDoor() {
   PMPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &mostTag, &hasTag);
   if (hasTag)
     state().probedTag = *mostTag;
-  Result<Door> opened = Door::open("mpi");
-  if (!opened.isOk())
-    giveUp(opened.status().message());
-  state().door.emplace(std::move(opened).value());
   if (!rollCall().isMade() && state().rank == 0)
     print(
         "calls are forwarded: this program was initialised past the door, so ranks do not know which of them have it");
-  if (rollCall().isFirst(state().rank) && !door().notice().empty())
-    print(door().notice());
   if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, onCommunicatorFreed, &state().keyval, nullptr) != MPI_SUCCESS)
     giveUp("MPI gives no attributes, on which Kolo's communicators hang");
-  if (door().logLevel() != runtime::LogLevel::Off)
-    for (const runtime::Plugin &plugin : door().plugins())
-      print("plugin " + runtime::Door::describe(plugin) + " with " + std::to_string(plugin.programs().size()) +
-            " programs");
+  auto isSet = [](const char *name) {
+    const char *text = secure_getenv(name);
+    return text && *text;
+  };
+  if (std::ranges::any_of(std::array{"KOLO_PLUGIN_PATH", "KOLO_STATS", "KOLO_DEBUG"}, isSet))
+    (void)door();
   return true;
+}
+
+std::atomic<Door *> opened = nullptr;
+
+Door *openDoor() {
+  OwnCalls own;
+  Result<Door> result = Door::open("mpi");
+  if (!result.isOk())
+    giveUp(result.status().message());
+  Door &door = state().door.emplace(std::move(result).value());
+  if (rollCall().isFirst(state().rank) && !door.notice().empty())
+    print(door.notice());
+  if (door.logLevel() != runtime::LogLevel::Off)
+    for (const runtime::Plugin &plugin : door.plugins())
+      print("plugin " + Door::describe(plugin) + " with " + std::to_string(plugin.programs().size()) + " programs");
+  opened.store(&door, std::memory_order_release);
+  return &door;
 }
 
 Carrier *attachCarrier(MPI_Comm communicator) {
@@ -160,15 +177,16 @@ int initialize(const std::function<int()> &initializeMpi) {
   PMPI_Initialized(&wasInitialized);
   if (wasInitialized)
     return initializeMpi(); // MPI says what is wrong with that
-  std::optional<int> first = readFirstCarried();
-  state().firstCarried = first.value_or(state().firstCarried);
-  state().rollCall.announce("kolo-" KOLO_VERSION "/" + std::to_string(state().firstCarried));
+  const std::optional<CarryFrom> from = readCarryFrom();
+  state().carryFrom = from.value_or(CarryFrom());
+  const auto &[call, bytes] = state().carryFrom;
+  state().rollCall.announce("kolo-" KOLO_VERSION "/" + std::to_string(call) + "/" + std::to_string(bytes));
   if (int code = initializeMpi(); code != MPI_SUCCESS)
     return code;
   int size = 1;
   PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (!first)
+  if (!from)
     giveUp("KOLO_MPI_CARRY_FROM='" + std::string(secure_getenv("KOLO_MPI_CARRY_FROM")) +
            "' is not a number from 1 to 1000000");
   if (runtime::Status status = state().rollCall.hear(state().rank, size); !status.isOk())
@@ -186,22 +204,30 @@ int initialize(const std::function<int()> &initializeMpi) {
 bool wasSeen() { return rollCall().isMade() || state().isWatched; }
 
 const RollCall &rollCall() { return state().rollCall; }
-runtime::Door &door() { return *state().door; }
-int firstCarried() { return state().firstCarried; }
+runtime::Door &door() {
+  static Door *const only = openDoor();
+  return *only;
+}
+CarryFrom carryFrom() { return state().carryFrom; }
 
 bool mayCarry() {
   if (depth != 0 || isFinalized.load(std::memory_order_relaxed))
     return false;
-  static std::atomic<bool> isOpen = false;
-  if (isOpen.load(std::memory_order_acquire)) [[likely]]
+  static std::atomic<bool> isAttached = false;
+  if (isAttached.load(std::memory_order_acquire)) [[likely]]
     return true;
   int isInitialized = 0;
   PMPI_Initialized(&isInitialized);
   if (!isInitialized)
     return false;
-  static const bool opened = openDoor();
-  isOpen.store(opened, std::memory_order_release);
-  return opened;
+  static const bool attached = attach();
+  isAttached.store(attached, std::memory_order_release);
+  return attached;
+}
+
+void countForwarded(const char *reason) {
+  if (Door *door = opened.load(std::memory_order_acquire))
+    door->countForwarded(reason);
 }
 
 OwnCalls::OwnCalls() { ++depth; }

@@ -66,7 +66,7 @@ using namespace kolo::mpi;
 KOLO_MPI_API int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                                 const int *recvcounts, const int *displs, MPI_Datatype recvtype, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Allgatherv, "MPI_Allgatherv");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, blockOfAnySize)) {
     const BlockedBuffer taken = {recvbuf, recvcounts, displs, recvtype};
     const bool isInPlace = sendbuf == MPI_IN_PLACE;
     Blocks input = isInPlace ? blockOf(taken, carrier->rank()) : oneBlock(sendbuf, sendcount, sendtype);
@@ -80,7 +80,7 @@ KOLO_MPI_API int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype
 KOLO_MPI_API int MPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
                              const int *recvcounts, const int *displs, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Gatherv, "MPI_Gatherv");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, blockOfAnySize)) {
     const BlockedBuffer taken = {recvbuf, recvcounts, displs, recvtype};
     const bool isRoot = carrier->rank() == root, isInPlace = isRoot && sendbuf == MPI_IN_PLACE;
     Blocks input = isInPlace ? blockOf(taken, root) : oneBlock(sendbuf, sendcount, sendtype);
@@ -94,7 +94,7 @@ KOLO_MPI_API int MPI_Gatherv(const void *sendbuf, int sendcount, MPI_Datatype se
 KOLO_MPI_API int MPI_Scatterv(const void *sendbuf, const int *sendcounts, const int *displs, MPI_Datatype sendtype,
                               void *recvbuf, int recvcount, MPI_Datatype recvtype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Scatterv, "MPI_Scatterv");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, blockOfAnySize)) {
     const BlockedBuffer given = {sendbuf, sendcounts, displs, sendtype};
     const bool isRoot = carrier->rank() == root, isInPlace = isRoot && recvbuf == MPI_IN_PLACE;
     Blocks output = isInPlace ? blockOf(given, root) : oneBlock(recvbuf, recvcount, recvtype);
@@ -110,7 +110,7 @@ KOLO_MPI_API int MPI_Alltoallv(const void *sendbuf, const int *sendcounts, const
                                void *recvbuf, const int *recvcounts, const int *rdispls, MPI_Datatype recvtype,
                                MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Alltoallv, "MPI_Alltoallv");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, blockOfAnySize)) {
     const bool isInPlace = sendbuf == MPI_IN_PLACE;
     const BlockedBuffer taken = {recvbuf, recvcounts, rdispls, recvtype};
     const BlockedBuffer given = isInPlace ? taken : BlockedBuffer{sendbuf, sendcounts, sdispls, sendtype};
@@ -125,7 +125,7 @@ KOLO_MPI_API int MPI_Alltoallw(const void *sendbuf, const int *sendcounts, const
                                const MPI_Datatype *sendtypes, void *recvbuf, const int *recvcounts, const int *rdispls,
                                const MPI_Datatype *recvtypes, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Alltoallw, "MPI_Alltoallw");
-  if (Carrier *carrier = enter(comm)) {
+  if (Carrier *carrier = enter(comm, blockOfAnySize)) {
     const bool isInPlace = sendbuf == MPI_IN_PLACE;
     const TypedBuffer taken = {recvbuf, recvcounts, rdispls, recvtypes};
     const TypedBuffer given = isInPlace ? taken : TypedBuffer{sendbuf, sendcounts, sdispls, sendtypes};
