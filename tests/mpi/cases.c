@@ -429,6 +429,26 @@ static void death(void) {
   printf("rank %d went on\n", rank);
 }
 
+/* Calls that Kolo does not carry, and then ten of 1 MiB. */
+static void worth(void) {
+  enum { count = 1 << 17 };
+  double *in = malloc(sizeof(double) * count), *out = malloc(sizeof(double) * count);
+  MPI_Op own;
+  MPI_Op_create(add, 1, &own);
+  for (int i = 0; i < count; ++i)
+    in[i] = rank + i;
+  for (int call = 0; call < 1500; ++call)
+    MPI_Allreduce(in, out, 1, MPI_INT, own, MPI_COMM_WORLD);
+  for (int call = 0; call < 10; ++call) {
+    MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    for (int i = 0; i < count; ++i)
+      check(out[i] == size * (size - 1) / 2 + (double)size * i, "all-reduce of 1 MiB");
+  }
+  MPI_Op_free(&own);
+  free(in);
+  free(out);
+}
+
 /* Nanoseconds of an all-reduce of 8 bytes: the least over some rounds. */
 static void speed(void) {
   double one = 1, sum = 0, best = 1;
@@ -458,6 +478,7 @@ int main(int argc, char **argv) {
                                {"allocated", allocated},
                                {"alike", alike},
                                {"speed", speed},
+                               {"worth", worth},
                                {"named", named},
                                {"named-apart", namedApart}};
   return runCase(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

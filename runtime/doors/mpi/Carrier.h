@@ -21,6 +21,7 @@ namespace kolo::mpi {
 struct BlockOfCall {
   int count = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
+  MPI_Op operation = MPI_OP_NULL; // null: data only moves
 };
 
 /// A call as all ranks of the communicator see it. The choice depends on nothing else.
@@ -83,6 +84,8 @@ private:
     size_t sizeBytes = 0;
   };
 
+  /// Counts a call before the ranks connect. Returns whether it is time to connect.
+  bool isWorthConnecting(const BlockOfCall &block);
   void connect();
   /// Makes a buffer in memory of MPI_Alloc_mem a window of this communicator.
   void makeWindow(const void *memory, size_t sizeBytes);
@@ -102,7 +105,7 @@ private:
 
   MPI_Comm owner;
   int ownRank = 0, numRanks = 1;
-  int64_t numCalls = 0, numBytes = 0; // until the ranks connect
+  int64_t numCalls = 0, numWorthBytes = 0; // until the ranks connect
   bool isOnOneHost = true, hasToldOfMemory = false, isTooEarly = true;
   const char *whyNot = "first calls"; // while there is no communicator
   std::optional<runtime::Communicator> communicator;

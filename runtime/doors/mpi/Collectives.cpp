@@ -88,7 +88,7 @@ KOLO_MPI_API int MPI_Barrier(MPI_Comm comm) {
 KOLO_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                                MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Allreduce, "MPI_Allreduce");
-  if (Carrier *carrier = enter(comm, {count, datatype})) {
+  if (Carrier *carrier = enter(comm, {count, datatype, op})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype);
     Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, count, datatype);
@@ -102,7 +102,7 @@ KOLO_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MP
 KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
                             MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce, "MPI_Reduce");
-  if (Carrier *carrier = enter(comm, {count, datatype})) {
+  if (Carrier *carrier = enter(comm, {count, datatype, op})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype, carrier->rank() == root ? 1 : 0);
     bool isInPlace = output.blocks && sendbuf == MPI_IN_PLACE;
@@ -117,7 +117,7 @@ KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_D
 KOLO_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int recvcount, MPI_Datatype datatype,
                                           MPI_Op op, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce_scatter_block, "MPI_Reduce_scatter_block");
-  if (Carrier *carrier = enter(comm, {recvcount, datatype})) {
+  if (Carrier *carrier = enter(comm, {recvcount, datatype, op})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, recvcount, datatype);
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, recvcount, datatype, carrier->size());
@@ -131,7 +131,7 @@ KOLO_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, in
 KOLO_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int *recvcounts, MPI_Datatype datatype,
                                     MPI_Op op, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce_scatter, "MPI_Reduce_scatter");
-  if (Carrier *carrier = enter(comm, {recvcounts[0], datatype})) {
+  if (Carrier *carrier = enter(comm, {recvcounts[0], datatype, op})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, recvcounts[0], datatype);
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, recvcounts[0], datatype, carrier->size());

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <mutex>
 #include <set>
 
@@ -24,7 +23,7 @@ using runtime::Result;
 struct State {
   RollCall rollCall;
   std::optional<Door> door;
-  CarryFrom carryFrom;
+  std::optional<int> carryFrom;
   bool isWatched = false; // MPI_Finalize is
   int rank = 0;           // in MPI_COMM_WORLD
   int probedTag = 32767;  // no program is likely to use it
@@ -81,16 +80,17 @@ int onFinalize(MPI_Comm, int, void *, void *) {
   return MPI_SUCCESS;
 }
 
-/// Nothing: KOLO_MPI_CARRY_FROM is bad.
-std::optional<CarryFrom> readCarryFrom() {
+/// Returns whether KOLO_MPI_CARRY_FROM is right.
+bool readCarryFrom() {
   const char *text = secure_getenv("KOLO_MPI_CARRY_FROM");
   if (!text || !*text)
-    return CarryFrom();
+    return true;
   char *end = nullptr;
   long value = std::strtol(text, &end, 10);
   if (end == text || *end || value < 1 || value > 1000000)
-    return std::nullopt;
-  return CarryFrom{static_cast<int>(value), std::numeric_limits<int64_t>::max()};
+    return false;
+  state().carryFrom = static_cast<int>(value);
+  return true;
 }
 
 /// KOLO_MPI_WINDOWS; nothing: it is bad.
@@ -177,16 +177,14 @@ int initialize(const std::function<int()> &initializeMpi) {
   PMPI_Initialized(&wasInitialized);
   if (wasInitialized)
     return initializeMpi(); // MPI says what is wrong with that
-  const std::optional<CarryFrom> from = readCarryFrom();
-  state().carryFrom = from.value_or(CarryFrom());
-  const auto &[call, bytes] = state().carryFrom;
-  state().rollCall.announce("kolo-" KOLO_VERSION "/" + std::to_string(call) + "/" + std::to_string(bytes));
+  const bool isCarryFromRight = readCarryFrom();
+  state().rollCall.announce("kolo-" KOLO_VERSION "/" + std::to_string(carryFrom().value_or(0)));
   if (int code = initializeMpi(); code != MPI_SUCCESS)
     return code;
   int size = 1;
   PMPI_Comm_rank(MPI_COMM_WORLD, &state().rank);
   PMPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (!from)
+  if (!isCarryFromRight)
     giveUp("KOLO_MPI_CARRY_FROM='" + std::string(secure_getenv("KOLO_MPI_CARRY_FROM")) +
            "' is not a number from 1 to 1000000");
   if (runtime::Status status = state().rollCall.hear(state().rank, size); !status.isOk())
@@ -208,7 +206,7 @@ runtime::Door &door() {
   static Door *const only = openDoor();
   return *only;
 }
-CarryFrom carryFrom() { return state().carryFrom; }
+std::optional<int> carryFrom() { return state().carryFrom; }
 
 bool mayCarry() {
   if (depth != 0 || isFinalized.load(std::memory_order_relaxed))

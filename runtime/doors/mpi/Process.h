@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace kolo::mpi {
@@ -26,14 +27,9 @@ const RollCall &rollCall();
 /// line that says why.
 runtime::Door &door();
 
-/// When the ranks of a communicator connect: at this collective on it, or at the first with which its collectives have
-/// this many bytes. To open the door and to connect takes as long as some hundred small calls save. KOLO_MPI_CARRY_FROM
-/// says the number of the collective, whatever its bytes.
-struct CarryFrom {
-  int call = 256;
-  int64_t bytes = 1 << 20;
-};
-CarryFrom carryFrom();
+/// KOLO_MPI_CARRY_FROM: the number of the collective on a communicator from which on Kolo carries. Nothing: it is not
+/// set.
+std::optional<int> carryFrom();
 
 /// Whether calls may be carried at all: between MPI_Init and MPI_Finalize, and not inside the door's own calls of MPI.
 /// Opens the door at once where the user set a variable of it, so that a wrong one is named.
