@@ -43,8 +43,11 @@ Result<HostId> currentHost() {
     std::ranges::copy(given, id.text);
     return id;
   }
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  static const std::string boot = [] {
+    std::string read;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> read;
+    return read;
+  }();
   struct stat info = {};
   auto number = [&](const char *path) { return stat(path, &info) == 0 ? info.st_ino : 0; };
   // Who may look at another process decides by these.

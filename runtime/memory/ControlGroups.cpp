@@ -17,6 +17,8 @@ struct Version {
 constexpr Version first = {"cgroup", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
 constexpr Version second = {"cgroup2", "memory.max", "memory.current", "inactive_file "};
 
+constexpr uint64_t noLimit = uint64_t(1) << 62; // version 1 writes about twice as much where there is none
+
 /// Where groups of a version are mounted: `root` is the group that the folder stands for.
 struct Mount {
   std::string root, folder;
@@ -64,8 +66,10 @@ struct Membership {
 
 uint64_t leftInGroup(const Version &version, const std::string &folder) {
   std::optional<uint64_t> limit = readNumber(folder + "/" + version.limit, "");
+  if (!limit || *limit >= noLimit) // most groups; the other files take the kernel longer
+    return UINT64_MAX;
   std::optional<uint64_t> used = readNumber(folder + "/" + version.used, "");
-  if (!limit || !used)
+  if (!used)
     return UINT64_MAX;
   uint64_t reclaimable = readNumber(folder + "/memory.stat", version.reclaimable).value_or(0);
   uint64_t held = *used - std::min(*used, reclaimable);

@@ -54,7 +54,7 @@ Status copyAttached(Direction direction, pid_t pid, uint64_t remoteAddress, void
   return {};
 }
 
-size_t lastLevelCacheBytes() {
+static size_t readLastLevelCache() {
   size_t largest = 0;
   for (int index = 0;; ++index) {
     // For example "32768K". sysconf would give the processor's cache, of which a virtual machine may have a part.
@@ -68,6 +68,11 @@ size_t lastLevelCacheBytes() {
   }
   constexpr size_t usualBytes = size_t(32) << 20;
   return largest ? largest : usualBytes;
+}
+
+size_t lastLevelCacheBytes() {
+  static const size_t bytes = readLastLevelCache();
+  return bytes;
 }
 
 } // namespace kolo::runtime

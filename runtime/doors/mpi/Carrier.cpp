@@ -79,6 +79,7 @@ std::optional<Mistake> findMistake(const TabledRequest &request) {
 struct JoinFacts {
   uint64_t plugins = 0, host = 0;
   bool hasFailed = false; // see hasFailedToConnect
+  char name[MPI_MAX_OBJECT_NAME] = {};
 };
 
 /// Whether this process has waited in vain for ranks on other hosts.
@@ -150,18 +151,23 @@ bool Carrier::enter(const BlockOfCall &block) {
 
 /// Ranks with other plugins would choose other programs, so that each call would be an error. Ranks of several hosts
 /// would wait for connections that no program uses, or that could not be made before.
-Status Carrier::agree(bool &areOnOneHost) const {
+Status Carrier::agree(bool &areOnOneHost, std::string &tag) const {
   JoinFacts own;
   own.plugins = door().identity();
   if (Result<uint64_t> host = runtime::hostNumber(); host.isOk())
     own.host = *host; // else Communicator::create says why
   own.hasFailed = hasFailedToConnect;
+  int length = 0;
+  PMPI_Comm_get_name(owner, own.name, &length);
   std::vector<JoinFacts> all(static_cast<size_t>(numRanks));
   PMPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, owner);
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].plugins != all.front().plugins)
       return {StatusCode::Mismatch,
               "ranks have other plugins in KOLO_PLUGIN_PATH: rank 0 and rank " + std::to_string(rank) + " differ"};
+  auto hasOwnName = [&](const JoinFacts &each) { return std::strncmp(each.name, own.name, sizeof(own.name)) == 0; };
+  if (std::ranges::all_of(all, hasOwnName))
+    tag.assign(own.name, strnlen(own.name, sizeof(own.name)));
   areOnOneHost = std::ranges::all_of(all, [&](const JoinFacts &each) { return each.host == all.front().host; });
   if (areOnOneHost || std::ranges::any_of(all, [](const JoinFacts &each) { return each.host == 0; }))
     return {};
@@ -174,19 +180,6 @@ Status Carrier::agree(bool &areOnOneHost) const {
     return {};
   return {StatusCode::SystemError, "they are on several hosts, and rank " + std::to_string(failed - all.begin()) +
                                        " could not be connected before, in another communicator"};
-}
-
-/// The name that the program gave the communicator, where all ranks gave it the same one; else nothing.
-std::string Carrier::agreeOnTag() const {
-  char name[MPI_MAX_OBJECT_NAME] = {};
-  int length = 0;
-  PMPI_Comm_get_name(owner, name, &length);
-  std::vector<char> all(sizeof(name) * static_cast<size_t>(numRanks));
-  PMPI_Allgather(name, sizeof(name), MPI_BYTE, all.data(), sizeof(name), MPI_BYTE, owner);
-  for (size_t at = 0; at < all.size(); at += sizeof(name))
-    if (std::strncmp(&all[at], name, sizeof(name)) != 0)
-      return {};
-  return {name, strnlen(name, sizeof(name))};
 }
 
 void Carrier::connect() {
@@ -205,9 +198,8 @@ void Carrier::connect() {
     bool isDone = PMPI_Allgather(from, count, MPI_BYTE, all, count, MPI_BYTE, owner) == MPI_SUCCESS;
     return isDone ? Status() : Status(StatusCode::SystemError, "MPI_Allgather failed");
   };
-  Status status = agree(isOnOneHost);
+  Status status = agree(isOnOneHost, options.tag);
   if (status.isOk()) {
-    options.tag = agreeOnTag();
     Result<Communicator> created = Communicator::create(ownRank, numRanks, exchange, options);
     status = created.status();
     if (!isOnOneHost && !status.isOk() && !isMistake(status))

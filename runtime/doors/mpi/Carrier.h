@@ -89,9 +89,9 @@ private:
   void connect();
   /// Makes a buffer in memory of MPI_Alloc_mem a window of this communicator.
   void makeWindow(const void *memory, size_t sizeBytes);
-  /// Whether the ranks may try to connect, the same on all of them.
-  runtime::Status agree(bool &areOnOneHost) const;
-  std::string agreeOnTag() const;
+  /// Whether the ranks may try to connect, the same on all of them. `tag`: the name that the program gave the
+  /// communicator, if all ranks gave it the same one.
+  runtime::Status agree(bool &areOnOneHost, std::string &tag) const;
   Decision &decide(const char *function, const RequestShape &shape);
   std::nullopt_t forwardForMemory(const char *function, const runtime::Status &status);
   int fail(const char *function, const runtime::Status &status, int code = MPI_ERR_OTHER) const;
