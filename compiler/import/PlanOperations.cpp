@@ -12,6 +12,18 @@
 
 namespace kolo::foreign::plan {
 
+static std::span<const PlanNode> buffers(const PlanNode &op, const char *name, size_t least) {
+  std::span<const PlanNode> all = list(op, name);
+  if (all.size() < least)
+    refuse(op, fmt::format("{} has {} of '{}', and needs {}", quote(text(op, "name")), all.size(), name, least));
+  return all;
+}
+
+static void checkCount(const PlanNode &op, int32_t count, int32_t other) {
+  if (count != other)
+    refuse(op, fmt::format("{} moves {} chunks to a place for {}", quote(text(op, "name")), count, other));
+}
+
 PlanReader::PlanRun PlanReader::run(const PlanNode &op, const PlanNode &buffer, bool isPackets) const {
   PlanRun result{{rank, Memory::Input, 0, isPackets}, 0};
   if (buffer.find("switch_channel_id"))
@@ -50,18 +62,6 @@ PlanReader::PlanRun PlanReader::packetSource(const PlanNode &op, const PlanNode 
   return source;
 }
 
-std::span<const PlanNode> PlanReader::buffers(const PlanNode &op, const char *name, size_t least) const {
-  std::span<const PlanNode> all = list(op, name);
-  if (all.size() < least)
-    refuse(op, fmt::format("{} has {} of '{}', and needs {}", quote(text(op, "name")), all.size(), name, least));
-  return all;
-}
-
-void PlanReader::checkCount(const PlanNode &op, int32_t count, int32_t other) const {
-  if (count != other)
-    refuse(op, fmt::format("{} moves {} chunks to a place for {}", quote(text(op, "name")), count, other));
-}
-
 const PlanChannel &PlanReader::channelOf(const PlanNode &op, const PlanNode &id, ChannelType type) const {
   const std::vector<int32_t> &own = tables.channels[size_t(type)];
   if (own.empty())
@@ -96,7 +96,7 @@ int32_t PlanReader::proxy(const PlanNode &op, const PlanChannel &channel, const 
 
 /// What the proxy does once the control thread has come to it.
 Action &PlanReader::tell(const PlanNode &op, int32_t proxy) {
-  int32_t told = newEvent();
+  int32_t told = schedule.numEvents++;
   control(op).raises = {told};
   Action &done = add(proxy, op);
   done.waits = {told};
@@ -105,7 +105,7 @@ Action &PlanReader::tell(const PlanNode &op, int32_t proxy) {
 
 /// __syncthreads, and of a barrier also a meeting of blocks.
 void PlanReader::synchronise(const PlanNode &op, bool isBarrier) {
-  std::vector<int32_t> all{newEvent(), newEvent()};
+  std::vector<int32_t> all{schedule.numEvents++, schedule.numEvents++};
   data(op).raises = {all[0]};
   control(op).raises = {all[1]};
   if (isBarrier) {
@@ -119,7 +119,7 @@ void PlanReader::synchronise(const PlanNode &op, bool isBarrier) {
     auto eventOf = [&](int32_t each) {
       auto [found, isNew] = barrierEvents.try_emplace({id, turn, each}, 0);
       if (isNew)
-        found->second = newEvent();
+        found->second = schedule.numEvents++;
       return found->second;
     };
     Action &arrive = data(op);

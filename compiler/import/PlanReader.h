@@ -72,9 +72,7 @@ private:
   };
   PlanRun run(const PlanNode &op, const PlanNode &buffer, bool isPackets) const;
   PlanRun packetSource(const PlanNode &op, const PlanNode &buffer) const;
-  std::span<const PlanNode> buffers(const PlanNode &op, const char *name, size_t least) const;
   const PlanChannel &channelOf(const PlanNode &op, const PlanNode &id, ChannelType type) const;
-  void checkCount(const PlanNode &op, int32_t count, int32_t other) const;
 
   Action &data(const PlanNode &op) { return add(dataThread, op); }
   Action &control(const PlanNode &op) { return add(controlThread, op); }
@@ -83,7 +81,6 @@ private:
     action.line = op.line;
     return action;
   }
-  int32_t newEvent() { return schedule.numEvents++; }
   int32_t channelSemaphore(ChannelType type, int32_t sender, int32_t receiver, int32_t ordinal);
   int32_t proxy(const PlanNode &op, const PlanChannel &channel, const PlanNode &id);
   Action &tell(const PlanNode &op, int32_t proxy);

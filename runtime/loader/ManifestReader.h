@@ -14,11 +14,11 @@ namespace kolo::runtime {
 /// The fields of an object in their order, which the dimensions of a mesh have. There is room for those of most
 /// objects: to make room later copies all keys.
 template <class Key, class Value, class Less, class Allocator>
-struct Fields : nlohmann::ordered_map<Key, Value, Less, Allocator> {
+struct OrderedFields : nlohmann::ordered_map<Key, Value, Less, Allocator> {
   using nlohmann::ordered_map<Key, Value, Less, Allocator>::ordered_map;
-  Fields() { this->reserve(8); }
+  OrderedFields() { this->reserve(8); }
 };
-using json = nlohmann::basic_json<Fields>;
+using json = nlohmann::basic_json<OrderedFields>;
 
 /// Reads fields and keeps the first error. After an error every read gives an empty value.
 class ManifestReader {

@@ -95,7 +95,6 @@ WIDER = {
     "compiler/cost/simulation/FairRates": (33, 13),
     "compiler/cost/simulation/Simulator": (25, 26),
     "compiler/import/ForeignSchedule": (3, 17),
-    "compiler/import/PlanReader": (35, 14),
     "compiler/model/Tracer": (28, 17),
     "dsl/Recording": (3, 17),
     "runtime/include/kolo/runtime/ProgramInfo": (3, 19),
