@@ -239,6 +239,14 @@ TEST_F(Loader, ImpossibleValuesAreRefused) {
   EXPECT_EQ(refusal("proved", proof(json::array({2}), json::array({2, 1}))), "");
   EXPECT_EQ(refusal("proved", proof(2, json::array({2}))), "");
   EXPECT_EQ(refusal("proved", proof(json::array({5}), json::array({5}))), ""); // none of its meshes
+  auto refusalOf = [&](const json &fields, const char *field) {
+    json changed = whole;
+    changed["programs"][0]["proved"][0].update(fields);
+    return failure(withManifest(changed.dump()), StatusCode::BadPlugin, field);
+  };
+  EXPECT_EQ(refusalOf({{"blockTables", 1}}, "proved[0].blockTables"), "");
+  EXPECT_EQ(refusalOf({{"blockTables", true}, {"rowLists", "yes"}}, "proved[0].rowLists"), "");
+  EXPECT_EQ(refusalOf({{"rowLists", true}}, "proved[0].rowLists' is true where there are no block tables"), "");
 }
 
 TEST_F(Loader, AManifestThatDisagreesWithTheCodeIsRefused) {
