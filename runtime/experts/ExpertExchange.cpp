@@ -88,14 +88,14 @@ private:
 
   Status checkExperts(std::span<const int32_t> experts, int64_t perToken) const;
   int64_t dropBeyondCapacity(std::vector<int32_t> &experts) const;
-  Status conclude(const Status &own, int64_t numDropped, const RowRouting::RouteReport &all);
+  Status conclude(int64_t numDropped, const RowRouting::RouteReport &all);
   Status routeToNodes(std::vector<int32_t> &experts, RowRouting::RouteReport &report);
   Status routeToExperts(std::span<const int32_t> experts, std::span<const int32_t> nodeOfToken,
                         RowRouting::RouteReport &report);
   RowRouting::BucketPlaces placement() const;
   std::vector<int64_t> placeCompactly(std::span<const int64_t> counts) const;
   void countRows();
-  Status sumInNode(const void *rows, std::span<const float> weights, std::byte *sums);
+  Status sumInNode(const void *rows, std::span<const float> weights);
 
   Communicator &communicator;
   const ExpertOptions options;
@@ -150,9 +150,7 @@ int64_t ExpertExchangeState::dropBeyondCapacity(std::vector<int32_t> &experts) c
 }
 
 /// What all ranks make of what they heard of each other.
-Status ExpertExchangeState::conclude(const Status &own, int64_t dropped, const RowRouting::RouteReport &all) {
-  if (!own.isOk())
-    return own;
+Status ExpertExchangeState::conclude(int64_t dropped, const RowRouting::RouteReport &all) {
   if (all.isRefused)
     return error(StatusCode::InvalidArgument, "the experts that tokens of another rank ask for are wrong");
   if (all.numDropped > 0 && options.overflow == Overflow::Refuse)
@@ -187,7 +185,7 @@ Status ExpertExchangeState::route(std::span<const int32_t> experts, int64_t perT
   }
   if (Status status = routeToExperts(kept, nodeOfToken, report); !status.isOk())
     return status;
-  return conclude(own, dropped, report);
+  return own.isOk() ? conclude(dropped, report) : own;
 }
 
 /// Leaves the experts that the tokens which come to this rank ask for, by number in the node.
@@ -303,15 +301,12 @@ Routed ExpertExchangeState::routed() const {
 
 static Status notRouted() { return error(StatusCode::InvalidArgument, "no call of route has succeeded before"); }
 
-/// A step of a call that has failed on this rank gives null to the next one. That then fails on all ranks that rows
-/// would come from, or go to, so that none waits for this one.
-static std::byte *orNull(const Status &status, const Result<std::byte *> &memory) {
-  return status.isOk() && memory.isOk() ? *memory : nullptr;
-}
+/// Null for memory that cannot be had: a call with it fails on all ranks.
+static std::byte *orNull(const Result<std::byte *> &memory) { return memory.isOk() ? *memory : nullptr; }
 
-static Status firstFailure(std::initializer_list<Status> all) {
-  auto found = std::ranges::find_if(all, [](const Status &status) { return !status.isOk(); });
-  return found == all.end() ? Status() : *found;
+/// The cause, where this rank had no memory for a call.
+static Status causeOf(const Status &failure, const Result<std::byte *> &memory) {
+  return memory.isOk() ? failure : memory.status();
 }
 
 Status ExpertExchangeState::dispatch(const void *tokens, void *rows) {
@@ -321,11 +316,11 @@ Status ExpertExchangeState::dispatch(const void *tokens, void *rows) {
   if (!hasNodes())
     return toExperts.forward(carriers.back(), tokens, numTokens, rows, numRows(), elements, options.type);
   Result<std::byte *> stage = memory.staged.reserve(communicator, numStaged * rowBytes());
-  Status toNode =
-      toNodes.forward(carriers.front(), tokens, numTokens, orNull({}, stage), numStaged, elements, options.type);
-  Status toRank =
-      toExperts.forward(carriers.back(), orNull(toNode, stage), numStaged, rows, numRows(), elements, options.type);
-  return firstFailure({stage.status(), toNode, toRank});
+  if (Status status =
+          toNodes.forward(carriers.front(), tokens, numTokens, orNull(stage), numStaged, elements, options.type);
+      !status.isOk())
+    return causeOf(status, stage);
+  return toExperts.forward(carriers.back(), *stage, numStaged, rows, numRows(), elements, options.type);
 }
 
 Status ExpertExchangeState::combine(const void *rows, std::span<const float> weights, void *output) {
@@ -339,39 +334,44 @@ Status ExpertExchangeState::combine(const void *rows, std::span<const float> wei
     own = error(StatusCode::InvalidArgument, "output is null");
   const int64_t elements = options.rowElements;
   const RowRouting &last = hasNodes() ? toNodes : toExperts;
-  Result<std::byte *> arrived = memory.answers.reserve(communicator, last.numGiven() * rowBytes());
-  Status there, back;
+  const GroupAllToAll &group = groups.front();
+  const void *answers = rows;
+  int64_t numAnswers = numRows();
   if (hasNodes()) {
-    Result<std::byte *> sums = memory.staged.reserve(communicator, toNodes.numTaken() * rowBytes());
-    there = sumInNode(rows, own.isOk() ? weights : std::span<const float>(), orNull({}, sums));
-    back = toNodes.backward(groups.front(), orNull(there, sums), toNodes.numTaken(), orNull({}, arrived), elements,
-                            options.type);
-    there = firstFailure({sums.status(), there});
-  } else {
-    back = toExperts.backward(groups.back(), rows, numRows(), orNull({}, arrived), elements, options.type);
+    if (Status status = sumInNode(rows, own.isOk() ? weights : std::span<const float>()); !status.isOk())
+      return status;
+    answers = orNull(memory.staged.reserve(communicator, toNodes.numTaken() * rowBytes()));
+    numAnswers = toNodes.numTaken();
   }
-  if (Status failure = firstFailure({own, arrived.status(), there, back}); !failure.isOk())
-    return failure;
-  sumsOfTokens.run(options.type, static_cast<size_t>(elements), *arrived, weights, static_cast<std::byte *>(output));
-  return {};
+  Result<std::byte *> arrived = memory.answers.reserve(communicator, last.numGiven() * rowBytes());
+  if (Status status = last.backward(group, answers, numAnswers, orNull(arrived), elements, options.type);
+      !status.isOk())
+    return causeOf(status, arrived);
+  if (own.isOk())
+    sumsOfTokens.run(options.type, static_cast<size_t>(elements), *arrived, weights, static_cast<std::byte *>(output));
+  return own;
 }
 
-/// On the rank of a node that tokens came to: the sums of that node's answers, whose weights follow the tokens. Without
-/// weights, it takes part with zeros. `sums` may be null, after a failure.
-Status ExpertExchangeState::sumInNode(const void *rows, std::span<const float> weights, std::byte *sums) {
+/// On the rank of a node that tokens came to: leaves, in `staged`, the sums of that node's answers, whose weights
+/// follow the tokens. Without weights, it takes part with zeros.
+Status ExpertExchangeState::sumInNode(const void *rows, std::span<const float> weights) {
   std::vector<float> given(static_cast<size_t>(toNodes.numGiven() * perToken)),
       taken(static_cast<size_t>(toNodes.numTaken() * perToken));
   for (size_t row = 0; row < toNodes.given().size() && !weights.empty(); ++row)
     std::copy_n(weights.begin() + toNodes.given()[row] * perToken, perToken,
                 given.begin() + static_cast<int64_t>(row) * perToken);
-  Status told = toNodes.forwardPacked(groups.front(), given.data(), taken.data(), perToken, DataType::F32);
+  if (Status status = toNodes.forwardPacked(groups.front(), given.data(), taken.data(), perToken, DataType::F32);
+      !status.isOk())
+    return status;
   Result<std::byte *> inNode = memory.shares.reserve(communicator, toExperts.numGiven() * rowBytes());
-  Status brought =
-      toExperts.backward(groups.back(), rows, numRows(), orNull({}, inNode), options.rowElements, options.type);
-  Status status = firstFailure({told, inNode.status(), brought});
-  if (status.isOk() && sums)
-    sumsOfNodes.run(options.type, static_cast<size_t>(options.rowElements), *inNode, taken, sums);
-  return status;
+  Result<std::byte *> sums = memory.staged.reserve(communicator, toNodes.numTaken() * rowBytes());
+  if (Status status =
+          toExperts.backward(groups.back(), rows, numRows(), orNull(inNode), options.rowElements, options.type);
+      !status.isOk())
+    return causeOf(status, inNode);
+  if (sums.isOk())
+    sumsOfNodes.run(options.type, static_cast<size_t>(options.rowElements), *inNode, taken, *sums);
+  return {};
 }
 
 ExpertExchange::ExpertExchange(std::unique_ptr<ExpertExchangeState> made) : state(std::move(made)) {}

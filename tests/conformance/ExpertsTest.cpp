@@ -307,9 +307,9 @@ void expectDense(const Plugin &plugin, const std::string &mesh, const MemorySetu
 }
 
 constexpr MemorySetup everyPlace[] = {{Launch::Threads, "", 1, false},
-                                {Launch::Forked, "attach", 1, false},
-                                {Launch::Forked, "staged", 3, false},
-                                {Launch::Forked, "", 2, true}};
+                                      {Launch::Forked, "attach", 1, false},
+                                      {Launch::Forked, "staged", 3, false},
+                                      {Launch::Forked, "", 2, true}};
 
 } // namespace
 
@@ -443,6 +443,21 @@ TEST(Experts, RefuseWrongNumbersOnAllRanks) {
     }
     return said;
   });
+}
+
+TEST(Experts, AreAsManyForEachTokenOnAllRanks) {
+  auto body = [](Communicator &communicator) {
+    ExpertOptions options{*Mesh::parse("node=2,gpu=2"), 4};
+    options.rowElements = 8;
+    options.capacity = 4;
+    Result<ExpertExchange> exchange = ExpertExchange::create(communicator, {&withNodes()}, options);
+    const bool isOther = communicator.rank() == 0;
+    const std::vector<int32_t> experts = {3, 2}; // on the other node of the two
+    std::string said = expectStatus(exchange->route(experts, isOther ? 1 : 2), StatusCode::Mismatch,
+                                    {"ranks disagree on a block: rank 0 gives 2 elements to rank 2, which takes 4"});
+    return said + exchange->route(experts, 2).message();
+  };
+  EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 4, {20000, 1}, body), "");
 }
 
 TEST(Experts, RefuseOrDropWhatIsBeyondACapacity) {
