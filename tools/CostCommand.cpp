@@ -5,7 +5,6 @@
 #include "tools/compile/Kinds.h"
 
 #include "compiler/cost/closedform/ClosedForm.h"
-#include "ir/BlockTables.h"
 #include "ir/Kolo.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -38,8 +37,7 @@ void CostCommand::checkCounts(ProgramOp program, const cost::Placement &placemen
   const std::optional<BlockLaw> law = counts.law();
   if (!law)
     return;
-  if (std::optional<TableObstacle> obstacle = findTableObstacle(program))
-    throw ToolError(ExitCode::Usage, "--counts: the program takes no block tables: " + obstacle->text);
+  checkTakesTables(program, placement.mesh());
   const CollectiveAttr collective = program.getCollective();
   int64_t groupSize = 1;
   for (int64_t dim : collective.getGroupDims())

@@ -3,6 +3,8 @@
 #include "tools/compile/Schedules.h"
 #include "tools/report/Report.h"
 
+#include "compiler/check/Verdict.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -221,6 +223,15 @@ void PlacedRequest::add(int64_t bytes, cost::Prediction prediction, std::vector<
   if (bounds)
     bound = bounds->of(KoloCollective(int(kindOf(request.definitions.front().collective))), bytes);
   schedule.sizes.push_back({std::move(prediction), std::move(bound), std::move(levels)});
+}
+
+void checkTakesTables(ProgramOp program, const cost::PlacedMesh &mesh) {
+  const Verdict verdict = checkProgram(program, mesh.sizes, {.wantSteps = false});
+  std::string why = verdict.whyNoBlockTables;
+  if (why.empty() && !verdict.isProved())
+    why = "it is not proved on so many ranks" + (verdict.tooLarge ? ": " + *verdict.tooLarge : "");
+  if (!why.empty())
+    throw ToolError(ExitCode::Usage, "--counts: the program takes no block tables: " + why);
 }
 
 void ReportOutput::addTo(CLI::App &command) {

@@ -61,6 +61,10 @@ private:
   std::optional<cost::LowerBounds> bounds; // as CostedSize::bound
 };
 
+/// Throws ToolError (Usage), naming --counts, unless the checker proves that calls of the program may have block tables
+/// on these ranks.
+void checkTakesTables(ProgramOp program, const cost::PlacedMesh &mesh);
+
 /// Where a report goes: --breakdown and --html, beside --json.
 struct ReportOutput {
   bool wantsBreakdown = false;

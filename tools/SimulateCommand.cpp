@@ -122,6 +122,8 @@ CostedSchedule SimulateCommand::simulate(CompileRequest request, const cost::Mac
   const std::string &name = placed.schedule.name;
   compileForCosts(
       placed.request, placed.runners, [&](mlir::ModuleOp, mlir::ModuleOp channel, const ResolvedSchedule &) {
+        if (counts.law())
+          checkTakesTables(*channel.getOps<ProgramOp>().begin(), placed.placement.mesh());
         cost::Simulation simulation =
             orThrow(cost::Simulation::create(*channel.getOps<ProgramOp>().begin(), machine, placed.placement,
                                              {options.parsedRates(), programs.lanes, numCalls, programs.elementBytes(),

@@ -60,7 +60,10 @@ class Simulate(ToolTest):
         self.refuses(2, *direct, "--counts", "counts", says="--counts: 3 counts are not the 64 of 8 ranks")
         self.refuses(2, *direct, "--counts", "zipf:x:1", says="'zipf:x:1' is not zipf:EXPONENT:SEED")
         self.refuses(2, "simulate", "bruckAllToAll", *direct[2:], "--counts", "random:1",
-                     says="--counts: the program takes no block tables")
+                     says=["--counts: the program takes no block tables: no table of the call", "BruckAllToAll.cpp:"])
+        bine = ["simulate", "bineAllGather", "--machine", "frontier", "--bytes", "1K", "--counts", "random:1", "--mesh"]
+        self.succeeds(*bine, "rank=2")
+        self.refuses(2, *bine, "rank=8", says=["--counts: the program takes no block tables: ", "Blocks.cpp:"])
 
     def test_compares_several_and_writes_a_file(self):
         said = self.succeeds("simulate", "ringAllGather", "bruckAllGather", "--machine", "ring8", "--mesh", "rank=8",
