@@ -213,6 +213,22 @@ def different_counts(rank, size):
     equal(tensor, torch.full((2,), float(size)), "the group is still usable")
 
 
+def one_size_alone(rank, size):
+    """Gather and scatter take tensors of one size, as with Gloo and MPI: the root refuses others before it starts."""
+    unequal = [torch.ones(1 + peer) for peer in range(size)]
+    calls = {"gather": lambda: dist.gather(unequal[0], unequal), "scatter": lambda: dist.scatter(unequal[0], unequal)}
+    for name, call in calls.items() if rank == 0 else ():
+        try:
+            call()
+            raise AssertionError("no error")
+        except (RuntimeError, ValueError) as error:
+            assert f"{name}: the tensors of the list differ in size" in str(error), error
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    equal(tensor, torch.full((2,), float(size)), "the group is still usable")
+    all_carried(1)
+
+
 def without_tables(rank, size):
     """By a plugin whose programs take equal blocks alone."""
     lengths = [[giver + 2 * taker for taker in range(size)] for giver in range(size)]
@@ -241,7 +257,7 @@ class Uneven(unittest.TestCase):
     def test_with_2_3_and_4_ranks(self):
         for size, body in itertools.product((2, 3, 4), (splits, lists, gathers, complex_numbers, scatters, some_give_splits,
                                                         one_after_another, memory_of_every_kind, coalesced,
-                                                        different_counts)):
+                                                        different_counts, one_size_alone)):
             with self.subTest(size=size, body=body.__name__):
                 run(body, size)
 
