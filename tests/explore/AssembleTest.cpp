@@ -150,7 +150,7 @@ TEST(Explore, GivesTheSameForAnyNumberOfThreads) {
       const Choice &a = one.sizes[size].best[i], &b = three.sizes[size].best[i];
       EXPECT_EQ(a.seconds, b.seconds);
       EXPECT_EQ(one.candidates[a.candidate].definition.name, three.candidates[b.candidate].definition.name);
-      EXPECT_GE(a.seconds, one.sizes[size].bound.seconds * 0.999);
+      EXPECT_GE(a.seconds, one.sizes[size].bound->seconds * 0.999);
     }
   }
 }
