@@ -18,14 +18,16 @@
 namespace kolo::tools {
 namespace {
 
+using Words = std::vector<std::string>;
+
 struct PreloadCommand {
-  std::vector<std::string> command;
+  Words command;
   bool mustPrint = false, isNccl = false;
 };
 
 /// The words that may be programs of MPI or NCCL, as paths.
-std::vector<std::string> findPrograms(const std::vector<std::string> &command) {
-  std::vector<std::string> programs;
+Words findPrograms(const Words &command) {
+  Words programs;
   for (const std::string &word : command)
     if (std::optional<std::string> path = isLauncher(word) ? std::nullopt : findExecutable(word))
       programs.push_back(*path);
@@ -34,8 +36,8 @@ std::vector<std::string> findPrograms(const std::vector<std::string> &command) {
 
 /// The first program that loads an MPI decides; a script's interpreter loads it later, so then the launcher does. Null:
 /// no MPI is known.
-const MpiAbi *findMpi(const std::vector<std::string> &command) {
-  for (const std::string &program : findPrograms(command))
+const MpiAbi *findMpi(const Words &command, const Words &programs) {
+  for (const std::string &program : programs)
     if (const MpiAbi *abi = mpiOf(program))
       return abi;
   if (std::optional<std::string> launcher = findExecutable(command.front()))
@@ -44,7 +46,7 @@ const MpiAbi *findMpi(const std::vector<std::string> &command) {
   return nullptr;
 }
 
-[[noreturn]] void refuse(const std::vector<std::string> &command) {
+[[noreturn]] void refuse(const Words &command) {
   throw ToolError(
       ExitCode::Usage,
       fmt::format("preload: no word of '{}' loads an MPI library that Kolo knows, and '{}' is no launcher of "
@@ -62,10 +64,6 @@ std::string findNccl() {
   return *door;
 }
 
-bool loadsNccl(const std::vector<std::string> &command) {
-  return std::ranges::any_of(findPrograms(command), &tools::loadsNccl);
-}
-
 std::string findMpiDoor(const MpiAbi &abi) {
   std::optional<std::string> door = findDoor(abi);
   if (!door)
@@ -77,9 +75,10 @@ std::string findMpiDoor(const MpiAbi &abi) {
 
 /// The doors for all libraries that the command loads, with ':' between them.
 std::string findDoors(const PreloadCommand &options) {
-  std::vector<std::string> doors;
-  const MpiAbi *abi = options.isNccl ? nullptr : findMpi(options.command);
-  bool hasNccl = options.isNccl || loadsNccl(options.command);
+  Words doors;
+  const Words programs = options.isNccl ? Words() : findPrograms(options.command);
+  const MpiAbi *abi = options.isNccl ? nullptr : findMpi(options.command, programs);
+  bool hasNccl = options.isNccl || std::ranges::any_of(programs, &loadsNccl);
   if (hasNccl && (!abi || findNcclDoor())) // a program of both may do without the door for NCCL
     doors.push_back(findNccl());
   if (abi)
@@ -90,8 +89,8 @@ std::string findDoors(const PreloadCommand &options) {
 }
 
 /// The settings that the user gave, which ranks need on every host.
-std::vector<std::string> givenSettings() {
-  std::vector<std::string> names;
+Words givenSettings() {
+  Words names;
   for (char **entry = environ; *entry; ++entry)
     if (std::string_view text = *entry; text.starts_with("KOLO_"))
       names.emplace_back(text.substr(0, text.find('=')));
@@ -103,7 +102,7 @@ void run(const PreloadCommand &options) {
   std::string doors = findDoors(options), preload = doors;
   if (const char *others = std::getenv("LD_PRELOAD"); others && *others)
     preload += std::string(":") + others;
-  std::vector<std::string> command = options.command;
+  Words command = options.command;
   addToPreload(command, doors);
   const Forwarding forwarding = forwardVariables(command, preload, givenSettings());
   if (options.mustPrint) {

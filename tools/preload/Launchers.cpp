@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -24,7 +26,7 @@ using Words = std::vector<std::string>;
 constexpr const char *preloadName = "LD_PRELOAD";
 
 /// By the libraries and texts in the file; its names are the same for all: mpirun, mpiexec.
-Launcher launcherOf(const std::string &word) {
+Launcher findLauncher(const std::string &word) {
   const std::string name = fs::path(word).filename().string();
   if (name == "srun")
     return Launcher::Slurm;
@@ -32,10 +34,20 @@ Launcher launcherOf(const std::string &word) {
     return Launcher::None;
   std::optional<std::string> path = findExecutable(word);
   const std::string text = contentOf(path.value_or(""));
-  auto has = [&](const char *part) { return text.find(part) != std::string::npos; };
+  auto has = [&](std::string_view part) {
+    return memmem(text.data(), text.size(), part.data(), part.size()) != nullptr;
+  };
   if (has("libopen-rte") || has("libprrte") || has("prterun"))
     return Launcher::OpenMpi;
   return has("HYDRA") || has("mpiexec.hydra") ? Launcher::Hydra : Launcher::None;
+}
+
+Launcher launcherOf(const std::string &word) {
+  static std::map<std::string, Launcher> known;
+  auto [entry, isNew] = known.try_emplace(word, Launcher::None);
+  if (isNew)
+    entry->second = findLauncher(word);
+  return entry->second;
 }
 
 std::string join(const Words &names, const char *separator) { return fmt::format("{}", fmt::join(names, separator)); }
