@@ -55,27 +55,27 @@ void ExposedMemory::forget() {
   }
 }
 
-Letter ExposedMemory::letterOf(uint64_t agreement, int peer) const {
+ControlMessage ExposedMemory::messageOf(uint64_t agreement, int peer) const {
   const Exposed &own = byAgreement.at(agreement);
-  Letter letter;
-  letter.kind = LetterKind::Registered;
-  letter.agreement = agreement;
+  ControlMessage message;
+  message.kind = ControlKind::Registered;
+  message.agreement = agreement;
   if (own.registration.senders[static_cast<size_t>(peer)])
-    letter.registered = own.forSenders;
-  return letter;
+    message.registered = own.forSenders;
+  return message;
 }
 
-std::vector<Letter> ExposedMemory::lettersTo(int peer) const {
-  std::vector<Letter> letters;
+std::vector<ControlMessage> ExposedMemory::messagesTo(int peer) const {
+  std::vector<ControlMessage> messages;
   for (const auto &[agreement, own] : byAgreement)
-    letters.push_back(letterOf(agreement, peer));
+    messages.push_back(messageOf(agreement, peer));
   if (newest == 0 || contains(newest))
-    return letters;
-  Letter last;
-  last.kind = LetterKind::Released;
+    return messages;
+  ControlMessage last;
+  last.kind = ControlKind::Released;
   last.agreement = newest;
-  letters.push_back(last);
-  return letters;
+  messages.push_back(last);
+  return messages;
 }
 
 Cell *ExposedMemory::cell(int sender, uint32_t lane, const RemoteSignal &signal) const {

@@ -1,7 +1,7 @@
 // ExposedMemory: the memory of this rank that peers may write, as its device has it registered.
 #pragma once
 
-#include "network/fabric/Letter.h"
+#include "network/fabric/ControlMessage.h"
 #include "network/fabric/Nic.h"
 
 #include <map>
@@ -34,9 +34,9 @@ public:
   void forget();
 
   /// What a peer may write in a registration: nothing if it is no sender.
-  Letter letterOf(uint64_t agreement, int peer) const;
+  ControlMessage messageOf(uint64_t agreement, int peer) const;
   /// What a new peer must hear: all registrations, and what is not early.
-  std::vector<Letter> lettersTo(int peer) const;
+  std::vector<ControlMessage> messagesTo(int peer) const;
   /// The cell that a peer signals; null: there is none, or not any more.
   Cell *cell(int sender, uint32_t lane, const RemoteSignal &signal) const;
   bool mayWrite(int sender) const;

@@ -7,15 +7,15 @@
 namespace kolo::runtime::fabric {
 
 /// Only signals of this rank's own agreements can be missing, so they stay few.
-Status FabricLeave::note(int sender, FabricPeer &peer, const Letter &letter) {
+Status FabricLeave::note(int sender, FabricPeer &peer, const ControlMessage &message) {
   if (peer.hasSaidAll)
     return rankError(StatusCode::Mismatch, sender, "rank {} leaves twice", sender);
-  for (const LastCount &one : letter.lastCounts)
+  for (const LastCount &one : message.lastCounts)
     if (state.ownCell(sender, one.lane, one.signal))
       peer.lastCounts[{one.signal.agreement, one.lane, one.signal.semaphore}] = one.signal.count;
   peer.isLeaving = true;
-  peer.hasSaidAll = letter.isLast;
-  if (letter.isLast)
+  peer.hasSaidAll = message.isLast;
+  if (message.isLast)
     leaving.insert(sender);
   return {};
 }
@@ -36,31 +36,31 @@ bool FabricLeave::isOver(int number) {
   });
   if (!peer.lastCounts.empty() || peer.isWrittenTo())
     return false;
-  Letter letter;
-  letter.kind = LetterKind::Farewell;
-  state.tell(number, letter);
+  ControlMessage message;
+  message.kind = ControlKind::Farewell;
+  state.tell(number, message);
   return true;
 }
 
 void FabricLeave::tell(int number, FabricPeer &peer) {
   if (!peer.isAcquainted())
     return;
-  Letter letter;
-  letter.kind = LetterKind::Leaving;
+  ControlMessage message;
+  message.kind = ControlKind::Leaving;
   for (auto &[lane, path] : peer.paths) {
     path.requests.clear();
     for (const auto &[key, count] : path.counts) {
       if (!peer.agreements.contains(key.first))
         continue;
-      if (letter.lastCounts.size() == maxLastCounts) {
-        state.tell(number, letter);
-        letter.lastCounts.clear();
+      if (message.lastCounts.size() == maxLastCounts) {
+        state.tell(number, message);
+        message.lastCounts.clear();
       }
-      letter.lastCounts.push_back({lane, {key.first, key.second, count}});
+      message.lastCounts.push_back({lane, {key.first, key.second, count}});
     }
   }
-  letter.isLast = true;
-  state.tell(number, letter);
+  message.isLast = true;
+  state.tell(number, message);
 }
 
 /// Whether the peer may be writing here, or waits for signals of this rank.

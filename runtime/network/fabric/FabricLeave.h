@@ -15,8 +15,8 @@ public:
 
   /// Writes the last counts of all agreements that the peer still has.
   void tell(int number, FabricPeer &peer);
-  /// Keeps the counts of one letter of a peer that leaves. Mismatch: it leaves twice.
-  Status note(int sender, FabricPeer &peer, const Letter &letter);
+  /// Keeps the counts of one message of a peer that leaves. Mismatch: it leaves twice.
+  Status note(int sender, FabricPeer &peer, const ControlMessage &message);
   /// Says farewell to the peers whose signals have all come, and to which nothing is under way.
   void answer();
   /// `waitsForAnswers`: not only for what this rank writes.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "network/fabric/Arrivals.h"
-#include "network/fabric/Letter.h"
+#include "network/fabric/ControlMessage.h"
 #include "network/fabric/Nic.h"
 #include "network/fabric/SelfTest.h"
 #include "wait/Clock.h"
@@ -77,7 +77,7 @@ struct FabricPeer {
   Status failure;                                                          // of a write to it
   Clock::time_point failedAt;                                              // if there was one
 
-  /// Whether one of the two has told the other its address: letters of all kinds may follow.
+  /// Whether one of the two has told the other its address: messages of all kinds may follow.
   bool isAcquainted() const { return stage != Stage::Strange || !meeting->address.empty(); }
   bool isWorking() const { return refusal.isOk() && failure.isOk(); }
   bool isWrittenTo() const {

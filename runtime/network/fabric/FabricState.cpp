@@ -11,10 +11,10 @@ constexpr std::chrono::milliseconds graceTime{300};
 } // namespace
 
 void FabricState::tellFailed(int number, const Status &why) const {
-  Letter letter;
-  letter.kind = LetterKind::Failed;
-  letter.reason = why.message();
-  tell(number, letter);
+  ControlMessage message;
+  message.kind = ControlKind::Failed;
+  message.reason = why.message();
+  tell(number, message);
 }
 
 void FabricState::refuse(FabricPeer &peer, const Status &why) {

@@ -29,7 +29,7 @@ struct FabricState {
   /// Whether the peer is neither lost nor has left.
   bool isThere(int number) const { return mails.stateOf(number).isOk(); }
   /// Who is lost is noticed by those who wait for it.
-  void tell(int number, const Letter &letter) const { (void)mails.mail(number, write(letter)); }
+  void tell(int number, const ControlMessage &message) const { (void)mails.mail(number, write(message)); }
   void tellFailed(int number, const Status &why) const;
   /// From now on the two ranks cannot use each other, whatever becomes of the peer.
   void refuse(FabricPeer &peer, const Status &why);

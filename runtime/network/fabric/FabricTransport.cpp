@@ -136,7 +136,7 @@ Status FabricTransport::registerMemory(const Registration &registration) {
   }
   for (const auto &[number, peer] : state.peers)
     if (peer.stage != Stage::Strange)
-      state.tell(number, state.exposed.letterOf(registration.agreement, number));
+      state.tell(number, state.exposed.messageOf(registration.agreement, number));
   return {};
 }
 
@@ -149,12 +149,12 @@ void FabricTransport::release(uint64_t agreement) {
   if (hasStopped())
     closeDevice();
   state.exposed.remove(agreement);
-  Letter letter;
-  letter.kind = LetterKind::Released;
-  letter.agreement = agreement;
+  ControlMessage message;
+  message.kind = ControlKind::Released;
+  message.agreement = agreement;
   for (const auto &[number, peer] : state.peers)
     if (peer.stage != Stage::Strange)
-      state.tell(number, letter);
+      state.tell(number, message);
 }
 
 /// Whether a call has failed. A write to a peer that has left fails, too, and is no failure of a call.
@@ -340,52 +340,52 @@ Status FabricTransport::stateOf(int number) const {
 }
 
 Status FabricTransport::take(int sender, std::span<const std::byte> mail) {
-  Result<Letter> letter = parseLetter(mail);
-  if (!letter.isOk())
-    return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, letter.status().message());
-  if (letter->kind == LetterKind::Question)
-    return answer(registrations, sender, letter->question);
+  Result<ControlMessage> message = parseControlMessage(mail);
+  if (!message.isOk())
+    return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, message.status().message());
+  if (message->kind == ControlKind::Question)
+    return answer(registrations, sender, message->question);
   std::scoped_lock lock(mutex);
-  bool isFirst = letter->kind == LetterKind::Address || letter->kind == LetterKind::Failed;
+  bool isFirst = message->kind == ControlKind::Address || message->kind == ControlKind::Failed;
   if (!isFirst && !state.peers.contains(sender))
-    return rankError(StatusCode::Mismatch, sender, "rank {} sent a letter before its address", sender);
-  return take(sender, setup.acquaintance(sender), *letter);
+    return rankError(StatusCode::Mismatch, sender, "rank {} sent a message before its address", sender);
+  return take(sender, setup.acquaintance(sender), *message);
 }
 
-Status FabricTransport::take(int sender, FabricPeer &peer, const Letter &letter) {
-  switch (letter.kind) {
-  case LetterKind::Address:
-    return setup.noteAddress(sender, peer, letter);
-  case LetterKind::Ready:
+Status FabricTransport::take(int sender, FabricPeer &peer, const ControlMessage &message) {
+  switch (message.kind) {
+  case ControlKind::Address:
+    return setup.noteAddress(sender, peer, message);
+  case ControlKind::Ready:
     if (peer.meeting)
       peer.meeting->isPeerReady = true;
     break;
-  case LetterKind::Registered:
-    peer.newest = std::max(peer.newest, letter.agreement);
-    peer.agreements[letter.agreement] = letter.registered;
+  case ControlKind::Registered:
+    peer.newest = std::max(peer.newest, message.agreement);
+    peer.agreements[message.agreement] = message.registered;
     break;
-  case LetterKind::Released:
-    peer.newest = std::max(peer.newest, letter.agreement);
-    peer.agreements.erase(letter.agreement);
+  case ControlKind::Released:
+    peer.newest = std::max(peer.newest, message.agreement);
+    peer.agreements.erase(message.agreement);
     for (auto &[lane, path] : peer.paths)
-      std::erase_if(path.counts, [&](const auto &one) { return one.first.first == letter.agreement; });
+      std::erase_if(path.counts, [&](const auto &one) { return one.first.first == message.agreement; });
     break;
-  case LetterKind::Leaving: {
-    Status status = departure.note(sender, peer, letter);
+  case ControlKind::Leaving: {
+    Status status = departure.note(sender, peer, message);
     isSomeoneLeaving.store(true, std::memory_order_release);
     return status;
   }
-  case LetterKind::Farewell:
+  case ControlKind::Farewell:
     peer.saidFarewell = true;
     break;
-  case LetterKind::Passed:
+  case ControlKind::Passed:
     if (peer.meeting)
       peer.meeting->hasPeerPassed = true;
     break;
-  case LetterKind::Failed:
-    state.refuse(peer, rankError(StatusCode::SystemError, sender, "{}", letter.reason));
+  case ControlKind::Failed:
+    state.refuse(peer, rankError(StatusCode::SystemError, sender, "{}", message.reason));
     break;
-  case LetterKind::Question:
+  case ControlKind::Question:
     break; // see take
   }
   return {};

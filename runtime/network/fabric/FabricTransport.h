@@ -49,7 +49,7 @@ private:
   // With `mutex` held:
   bool hasStopped() const;
   void closeDevice();
-  Status take(int sender, FabricPeer &peer, const Letter &letter);
+  Status take(int sender, FabricPeer &peer, const ControlMessage &message);
 
   const int creatorPid;
   Registrations registrations;

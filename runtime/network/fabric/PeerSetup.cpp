@@ -43,7 +43,7 @@ bool PeerSetup::meet(int number) {
 }
 
 /// Mismatch: the peer's device and this one's do not fit each other.
-Status PeerSetup::compare(int peer, const Letter &address) const {
+Status PeerSetup::compare(int peer, const ControlMessage &address) const {
   const ProviderRules &rules = state.rules;
   if (address.provider != rules.name || address.order != rules.order)
     return rankError(StatusCode::Mismatch, peer, "rank {} uses provider {} ({}), this rank {} ({})", peer,
@@ -55,15 +55,15 @@ Status PeerSetup::compare(int peer, const Letter &address) const {
   return {};
 }
 
-Status PeerSetup::noteAddress(int peer, FabricPeer &from, const Letter &letter) {
+Status PeerSetup::noteAddress(int peer, FabricPeer &from, const ControlMessage &message) {
   if (!from.meeting || !from.meeting->address.empty())
     return rankError(StatusCode::Mismatch, peer, "rank {} tells its address twice", peer);
   MeetingState &meeting = *from.meeting;
-  meeting.difference = compare(peer, letter); // for later: the peer must hear from this rank, too
-  meeting.address = letter.address;
+  meeting.difference = compare(peer, message); // for later: the peer must hear from this rank, too
+  meeting.address = message.address;
   meeting.there.regions = {
-      {letter.testKey, letter.testAddress + offsetof(SelfTest::Landing, bytes), SelfTest::allBytes}};
-  meeting.there.cells = {letter.testKey, letter.testAddress + offsetof(SelfTest::Landing, cell), sizeof(Cell)};
+      {message.testKey, message.testAddress + offsetof(SelfTest::Landing, bytes), SelfTest::allBytes}};
+  meeting.there.cells = {message.testKey, message.testAddress + offsetof(SelfTest::Landing, cell), sizeof(Cell)};
   meeting.there.numLanes = testLane + 1;
   meeting.there.numSemaphores = 1;
   return {};
@@ -76,8 +76,8 @@ void PeerSetup::introduce(int number, FabricPeer &peer) {
   if (!opened.isOk())
     return giveUp(number, peer, opened.status());
   peer.meeting->memory = std::move(opened).value();
-  Letter own;
-  own.kind = LetterKind::Address;
+  ControlMessage own;
+  own.kind = ControlKind::Address;
   own.provider = state.rules.name;
   own.order = state.rules.order;
   own.device = device;
@@ -85,8 +85,8 @@ void PeerSetup::introduce(int number, FabricPeer &peer) {
   own.testKey = peer.meeting->memory->key();
   own.testAddress = peer.meeting->memory->remoteBase();
   state.tell(number, own);
-  for (const Letter &letter : state.exposed.lettersTo(number))
-    state.tell(number, letter);
+  for (const ControlMessage &message : state.exposed.messagesTo(number))
+    state.tell(number, message);
   peer.stage = Stage::Introduced;
 }
 
@@ -96,8 +96,8 @@ void PeerSetup::takeAddress(int number, FabricPeer &peer) {
   if (Status status = state.nic->addPeer(number, peer.meeting->address); !status.isOk())
     return giveUp(number, peer, status);
   if (state.rules.targetKnowsInitiator) {
-    Letter ready;
-    ready.kind = LetterKind::Ready;
+    ControlMessage ready;
+    ready.kind = ControlKind::Ready;
     state.tell(number, ready);
   }
   peer.stage = Stage::Addressed;
@@ -130,8 +130,8 @@ void PeerSetup::look(int number, FabricPeer &peer) {
     return state.refuse(peer, why);
   }
   if (meeting.test.hasHeardAll() && !std::exchange(meeting.hasPassed, true)) {
-    Letter passed;
-    passed.kind = LetterKind::Passed;
+    ControlMessage passed;
+    passed.kind = ControlKind::Passed;
     state.tell(number, passed);
   }
   if (meeting.hasPassed && meeting.hasPeerPassed)

@@ -24,7 +24,7 @@ public:
   /// Takes no more steps.
   void stop() { meetings.clear(); }
   /// Takes the address of a peer. Mismatch: it came before.
-  Status noteAddress(int peer, FabricPeer &from, const Letter &letter);
+  Status noteAddress(int peer, FabricPeer &from, const ControlMessage &message);
   /// What is missing until the two have met; Ok: nothing, or nobody has asked.
   Status troubleWith(int peer) const;
 
@@ -35,7 +35,7 @@ private:
   void beginTest(int number, FabricPeer &peer);
   void look(int number, FabricPeer &peer);
   void giveUp(int number, FabricPeer &peer, const Status &status);
-  Status compare(int peer, const Letter &address) const;
+  Status compare(int peer, const ControlMessage &address) const;
 
   FabricState &state;
   Sender &sender;

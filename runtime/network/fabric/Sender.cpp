@@ -113,16 +113,16 @@ void Sender::noteReceived(Operation &operation, bool isFailure) {
 void Sender::askForMemory(const Operation &operation) {
   if (operation.lane == testLane)
     return;
-  Letter letter;
-  letter.kind = LetterKind::Question;
-  Question &question = letter.question;
+  ControlMessage message;
+  message.kind = ControlKind::Question;
+  Question &question = message.question;
   question.isSignal = operation.sizeBytes == 0;
   question.lane = operation.lane;
   question.place = operation.place;
   question.sizeBytes = operation.sizeBytes;
   question.signal = operation.signal;
   question.signal.count = endOfCounts - 1; // larger than any other: the signal may have come
-  state.tell(operation.peer, letter);
+  state.tell(operation.peer, message);
 }
 
 void Sender::finish(Operation &operation) {
@@ -175,10 +175,10 @@ Sender::Step Sender::askAbout(Path path, SendPath &from, WriteRequest &request, 
   if (request.wasAsked || from.numUnderWay != 0) // what came before it is to arrive first
     return Step::Wait;
   request.wasAsked = true;
-  Letter letter;
-  letter.kind = LetterKind::Question;
-  letter.question = {request.isSignal, isOld, path.lane, request.place, request.sizeBytes, request.signal};
-  state.tell(path.peer, letter);
+  ControlMessage message;
+  message.kind = ControlKind::Question;
+  message.question = {request.isSignal, isOld, path.lane, request.place, request.sizeBytes, request.signal};
+  state.tell(path.peer, message);
   return Step::Wait;
 }
 

@@ -1,6 +1,6 @@
 #include "FabricSupport.h"
 
-#include "network/fabric/Letter.h"
+#include "network/fabric/ControlMessage.h"
 
 #include <cstdlib>
 
@@ -24,9 +24,9 @@ Result<std::unique_ptr<FabricRank>> FabricRank::create(const RankPlace &place, c
   options.world.fill(std::byte(9));
   options.listenAt = "127.0.0.1";
   options.receiveMail = [own = made.get()](int sender, std::span<const std::byte> mail) {
-    Result<fabric::Letter> letter = fabric::parseLetter(mail);
-    if (own->kind.seeLetter && letter.isOk())
-      own->kind.seeLetter(sender, own->place.rank, letter->kind);
+    Result<fabric::ControlMessage> message = fabric::parseControlMessage(mail);
+    if (own->kind.seeControlMessage && message.isOk())
+      own->kind.seeControlMessage(sender, own->place.rank, message->kind);
     return own->data->take(sender, mail);
   };
   Result<std::unique_ptr<tcp::TcpTransport>> tcp = tcp::TcpTransport::create(options);

@@ -14,7 +14,7 @@ struct FabricKind {
   bool usesStandIn = false;
   std::function<bool()> mustStop = {}; // see FabricOptions
   bool connectsMails = true;           // in `connect`; else when they are first used
-  std::function<void(int sender, int receiver, fabric::LetterKind kind)> seeLetter = {}; // before it is taken
+  std::function<void(int sender, int receiver, fabric::ControlKind kind)> seeControlMessage = {}; // before it is taken
 };
 
 /// A rank of such a kind.

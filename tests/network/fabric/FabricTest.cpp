@@ -2,7 +2,7 @@
 #include "FabricSupport.h"
 
 #include "network/fabric/Arrivals.h"
-#include "network/fabric/Letter.h"
+#include "network/fabric/ControlMessage.h"
 #include "network/fabric/Providers.h"
 
 #include <gtest/gtest.h>
@@ -71,34 +71,34 @@ TEST(Arrivals, IntervalsGoOnBeyondTheirEightBits) {
   EXPECT_EQ(numRaised, 1000 - (mostOpenIntervals - 1));
 }
 
-Letter sample(LetterKind kind) {
-  Letter letter;
-  letter.kind = kind;
-  letter.provider = "cxi";
-  letter.order = SignalOrder::Counted;
-  letter.address = makeData(28, 1);
-  letter.agreement = 77;
-  letter.registered = {{{1, 2, 3}, {}, {7, UINT64_MAX, 9}}, {4, 5, 6}, 4, 12, true};
-  letter.device = {7, 3, 12, "stand-in"};
-  letter.question = {true, true, 3, {}, 0, {9, 4, 11}};
-  letter.lastCounts = {{2, {5, 6, 7}}, {UINT32_MAX, {8, 9, 1}}};
-  letter.isLast = true;
-  letter.testKey = 13;
-  letter.testAddress = UINT64_MAX - 1;
-  letter.reason = "it did not arrive";
-  return letter;
+ControlMessage sample(ControlKind kind) {
+  ControlMessage message;
+  message.kind = kind;
+  message.provider = "cxi";
+  message.order = SignalOrder::Counted;
+  message.address = makeData(28, 1);
+  message.agreement = 77;
+  message.registered = {{{1, 2, 3}, {}, {7, UINT64_MAX, 9}}, {4, 5, 6}, 4, 12, true};
+  message.device = {7, 3, 12, "stand-in"};
+  message.question = {true, true, 3, {}, 0, {9, 4, 11}};
+  message.lastCounts = {{2, {5, 6, 7}}, {UINT32_MAX, {8, 9, 1}}};
+  message.isLast = true;
+  message.testKey = 13;
+  message.testAddress = UINT64_MAX - 1;
+  message.reason = "it did not arrive";
+  return message;
 }
 
-TEST(FabricLetter, IsReadAsItWasWritten) {
-  Result<Letter> address = parseLetter(write(sample(LetterKind::Address)));
+TEST(FabricControlMessage, IsReadAsItWasWritten) {
+  Result<ControlMessage> address = parseControlMessage(write(sample(ControlKind::Address)));
   ASSERT_TRUE(address.isOk());
   EXPECT_EQ(address->provider, "cxi");
   EXPECT_EQ(address->order, SignalOrder::Counted);
   EXPECT_EQ(address->address, makeData(28, 1));
-  EXPECT_EQ(address->device, sample(LetterKind::Address).device);
+  EXPECT_EQ(address->device, sample(ControlKind::Address).device);
   EXPECT_EQ(address->testKey, 13U);
   EXPECT_EQ(address->testAddress, UINT64_MAX - 1);
-  Result<Letter> registered = parseLetter(write(sample(LetterKind::Registered)));
+  Result<ControlMessage> registered = parseControlMessage(write(sample(ControlKind::Registered)));
   ASSERT_TRUE(registered.isOk());
   EXPECT_EQ(registered->agreement, 77U);
   ASSERT_EQ(registered->registered.regions.size(), 3U);
@@ -106,16 +106,16 @@ TEST(FabricLetter, IsReadAsItWasWritten) {
   EXPECT_EQ(registered->registered.cells.key, 4U);
   EXPECT_EQ(registered->registered.numSemaphores, 12U);
   EXPECT_TRUE(registered->registered.isBySender);
-  Result<Letter> question = parseLetter(write(sample(LetterKind::Question)));
+  Result<ControlMessage> question = parseControlMessage(write(sample(ControlKind::Question)));
   ASSERT_TRUE(question.isOk());
   EXPECT_TRUE(question->question.isOld);
   EXPECT_EQ(question->question.signal.semaphore, 4U);
   EXPECT_EQ(question->question.signal.count, 11U);
-  EXPECT_EQ(parseLetter(write(sample(LetterKind::Released)))->agreement, 77U);
-  EXPECT_TRUE(parseLetter(write(sample(LetterKind::Ready))).isOk());
-  EXPECT_TRUE(parseLetter(write(sample(LetterKind::Farewell))).isOk());
-  EXPECT_EQ(parseLetter(write(sample(LetterKind::Passed)))->kind, LetterKind::Passed);
-  Result<Letter> leaving = parseLetter(write(sample(LetterKind::Leaving)));
+  EXPECT_EQ(parseControlMessage(write(sample(ControlKind::Released)))->agreement, 77U);
+  EXPECT_TRUE(parseControlMessage(write(sample(ControlKind::Ready))).isOk());
+  EXPECT_TRUE(parseControlMessage(write(sample(ControlKind::Farewell))).isOk());
+  EXPECT_EQ(parseControlMessage(write(sample(ControlKind::Passed)))->kind, ControlKind::Passed);
+  Result<ControlMessage> leaving = parseControlMessage(write(sample(ControlKind::Leaving)));
   ASSERT_TRUE(leaving.isOk());
   EXPECT_TRUE(leaving->isLast);
   ASSERT_EQ(leaving->lastCounts.size(), 2U);
@@ -123,33 +123,33 @@ TEST(FabricLetter, IsReadAsItWasWritten) {
   EXPECT_EQ(leaving->lastCounts[0].signal.agreement, 5U);
   EXPECT_EQ(leaving->lastCounts[0].signal.semaphore, 6U);
   EXPECT_EQ(leaving->lastCounts[0].signal.count, 7U);
-  EXPECT_EQ(parseLetter(write(sample(LetterKind::Failed)))->reason, "it did not arrive");
-  Letter longer = sample(LetterKind::Failed);
+  EXPECT_EQ(parseControlMessage(write(sample(ControlKind::Failed)))->reason, "it did not arrive");
+  ControlMessage longer = sample(ControlKind::Failed);
   longer.reason.assign(2 * maxReasonBytes, 'x');
-  EXPECT_EQ(parseLetter(write(longer))->reason, std::string(maxReasonBytes, 'x'));
+  EXPECT_EQ(parseControlMessage(write(longer))->reason, std::string(maxReasonBytes, 'x'));
 }
 
-TEST(FabricLetter, WhatNobodyWritesIsRefusedWhateverItsLength) {
+TEST(FabricControlMessage, WhatNobodyWritesIsRefusedWhateverItsLength) {
   std::mt19937 random(8);
-  for (LetterKind kind :
-       {LetterKind::Address, LetterKind::Ready, LetterKind::Registered, LetterKind::Released, LetterKind::Question,
-        LetterKind::Leaving, LetterKind::Farewell, LetterKind::Passed, LetterKind::Failed}) {
+  for (ControlKind kind :
+       {ControlKind::Address, ControlKind::Ready, ControlKind::Registered, ControlKind::Released, ControlKind::Question,
+        ControlKind::Leaving, ControlKind::Farewell, ControlKind::Passed, ControlKind::Failed}) {
     std::vector<std::byte> bytes = write(sample(kind));
     for (size_t length = 0; length < bytes.size(); ++length) {
       bool mayEnd =
-          kind == LetterKind::Address && length > 8 + 16 + 32 + 64 + 16; // its address is as long as the letter says
-      EXPECT_EQ(parseLetter(std::span(bytes).first(length)).isOk(), mayEnd) << length;
+          kind == ControlKind::Address && length > 8 + 16 + 32 + 64 + 16; // its address is as long as the message says
+      EXPECT_EQ(parseControlMessage(std::span(bytes).first(length)).isOk(), mayEnd) << length;
     }
     for (int i = 0; i < 2000; ++i) { // never reads beyond its bytes: the sanitizers see that
       std::vector<std::byte> other = bytes;
       for (int change = 0; change < 3; ++change)
         other[random() % other.size()] = static_cast<std::byte>(random());
-      (void)parseLetter(other);
+      (void)parseControlMessage(other);
     }
   }
-  std::vector<std::byte> many = write(sample(LetterKind::Registered));
+  std::vector<std::byte> many = write(sample(ControlKind::Registered));
   many[8 + 8 + 3] = std::byte(0x80); // 2^31 regions
-  EXPECT_FALSE(parseLetter(many).isOk());
+  EXPECT_FALSE(parseControlMessage(many).isOk());
 }
 
 TEST(Providers, WithoutRulesARefusalNamesTheProvider) {
@@ -236,7 +236,7 @@ TEST(FabricTransport, AFlushGoesOnWhileAPeerThatLeavesTakesItsData) {
   ASSERT_EQ(world[0].signal({1, 0}, {1, 0, 1}).message(), "");
   ASSERT_TRUE(world.runUntil([&] { return landing.data()[0] == data[0]; }));
   std::thread leaver([&] { world.leave(1); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200)); // its letter comes before the put is complete
+  std::this_thread::sleep_for(std::chrono::milliseconds(200)); // its message comes before the put is complete
   EXPECT_EQ(world[0].flush(0).message(), "");
   leaver.join();
 }

@@ -2,7 +2,7 @@
 #include "FabricSupport.h"
 #include "standin/StandIn.h"
 
-#include "network/fabric/Letter.h"
+#include "network/fabric/ControlMessage.h"
 
 #include <gtest/gtest.h>
 
@@ -27,19 +27,19 @@ namespace {
 
 using namespace fabric;
 
-/// The letters that ranks got.
-class Letters {
+/// The messages that ranks got.
+class HeardMessages {
 public:
-  void note(int sender, int receiver, LetterKind kind) {
+  void note(int sender, int receiver, ControlKind kind) {
     std::scoped_lock lock(mutex);
     ++numbers[{sender, receiver, kind}];
   }
-  int number(int sender, int receiver, LetterKind kind) const {
+  int number(int sender, int receiver, ControlKind kind) const {
     std::scoped_lock lock(mutex);
     auto found = numbers.find({sender, receiver, kind});
     return found == numbers.end() ? 0 : found->second;
   }
-  /// Whose letters a rank got, and who got its letters.
+  /// Whose messages a rank got, and who got its messages.
   std::set<int> partnersOf(int rank) const {
     std::scoped_lock lock(mutex);
     std::set<int> found;
@@ -53,7 +53,7 @@ public:
 
 private:
   mutable std::mutex mutex;
-  std::map<std::tuple<int, int, LetterKind>, int> numbers;
+  std::map<std::tuple<int, int, ControlKind>, int> numbers;
 };
 
 standin::Control &control() {
@@ -69,7 +69,9 @@ struct Unmet {
   /// One kind for each rank.
   explicit Unmet(std::vector<FabricKind> kinds, int timeoutMs = 20'000) {
     for (FabricKind &kind : kinds) {
-      kind.seeLetter = [this](int sender, int receiver, LetterKind letter) { letters.note(sender, receiver, letter); };
+      kind.seeControlMessage = [this](int sender, int receiver, ControlKind message) {
+        messages.note(sender, receiver, message);
+      };
     }
     auto numRanks = static_cast<int>(kinds.size());
     Kind made = fabricKind("meeting", kinds.front());
@@ -123,7 +125,7 @@ struct Unmet {
     return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - start);
   }
 
-  Letters letters;
+  HeardMessages messages;
   const std::vector<std::byte> data = makeData(1000, 3);
   std::vector<std::unique_ptr<Landing>> landings;
   std::unique_ptr<ConnectedRanks> ranks; // ends first
@@ -155,7 +157,7 @@ TEST(Meeting, NothingIsSentOrKeptForAPeerThatNobodyWritesTo) {
   EXPECT_TRUE(world.runUntil([&] { return Clock::now() >= until; }));
   EXPECT_EQ(control().numTargets - before, 4U);
   for (int rank = 0; rank < 4; ++rank) {
-    EXPECT_EQ(world.letters.partnersOf(rank), std::set<int>());
+    EXPECT_EQ(world.messages.partnersOf(rank), std::set<int>());
     EXPECT_EQ(world.numConnections(rank), 0U);
     EXPECT_EQ(world.at(rank).flush(0).message(), "");
   }
@@ -177,13 +179,13 @@ TEST(Meeting, ARankMeetsThoseAloneThatItTalksTo) {
     for (int rank = 0; rank < numRanks; ++rank) {
       int next = (rank + 1) % numRanks, previous = (rank + numRanks - 1) % numRanks;
       EXPECT_TRUE(world.isRight(rank)) << describe(kind);
-      EXPECT_EQ(world.letters.partnersOf(rank), (std::set<int>{next, previous})) << describe(kind);
+      EXPECT_EQ(world.messages.partnersOf(rank), (std::set<int>{next, previous})) << describe(kind);
       EXPECT_LE(world.numConnections(rank),
                 4U); // with each of the two one for data, which is not used, and one for mail
       for (int peer : {next, previous}) {
-        EXPECT_EQ(world.letters.number(rank, peer, LetterKind::Address), 1);
-        EXPECT_EQ(world.letters.number(rank, peer, LetterKind::Registered), 1);
-        EXPECT_EQ(world.letters.number(rank, peer, LetterKind::Ready), kind.rules.targetKnowsInitiator ? 1 : 0);
+        EXPECT_EQ(world.messages.number(rank, peer, ControlKind::Address), 1);
+        EXPECT_EQ(world.messages.number(rank, peer, ControlKind::Registered), 1);
+        EXPECT_EQ(world.messages.number(rank, peer, ControlKind::Ready), kind.rules.targetKnowsInitiator ? 1 : 0);
       }
     }
   }
@@ -241,7 +243,7 @@ TEST(Meeting, WhoHasMetAPeerMayLeaveAtOnce) {
       world.ranks->leave(first);
       isGone = true;
     });
-    std::this_thread::sleep_for(std::chrono::milliseconds(50)); // its letter is there before the other goes on
+    std::this_thread::sleep_for(std::chrono::milliseconds(50)); // its message is there before the other goes on
     FabricRank &other = fabricOf(world.at(1 - first));
     while (!isGone)
       (void)other.progress();
@@ -262,7 +264,7 @@ TEST(Meeting, NothingElseIsWrittenBeforeThePeerHasFoundTheSelfTestRight) {
       ASSERT_EQ(world.at(0).progress().message(), "");
     EXPECT_FALSE(fabricOf(world.at(0)).hasMet(1)) << name;
     ASSERT_TRUE(world.runUntil([&] { return world.hasHeard(1, 0); })) << name;
-    EXPECT_EQ(world.letters.number(1, 0, LetterKind::Passed), 1);
+    EXPECT_EQ(world.messages.number(1, 0, ControlKind::Passed), 1);
     EXPECT_TRUE(world.isRight(1)) << name;
   }
 }
@@ -286,7 +288,7 @@ TEST(Meeting, BothMayBeginAtOnce) {
       other.join();
       for (int rank : {0, 1}) {
         EXPECT_TRUE(world.hasHeard(rank, 1 - rank) && world.isRight(rank)) << describe(kind);
-        EXPECT_EQ(world.letters.number(rank, 1 - rank, LetterKind::Address), 1);
+        EXPECT_EQ(world.messages.number(rank, 1 - rank, ControlKind::Address), 1);
       }
     }
 }
@@ -419,20 +421,20 @@ TEST(Meeting, WhoMeetsARankThatIsLeavingHearsSo) {
   leaver.join();
 }
 
-TEST(Meeting, LettersThatNobodySendsEndTheConnection) {
-  Letter ready, address;
-  address.kind = LetterKind::Address;
+TEST(Meeting, ControlMessagesThatNobodySendsEndTheConnection) {
+  ControlMessage ready, address;
+  address.kind = ControlKind::Address;
   address.provider = "cxi";
   address.address = makeData(8, 1);
   struct Case {
-    std::vector<Letter> letters;
+    std::vector<ControlMessage> messages;
     const char *text;
   };
   for (const Case &each :
-       {Case{{ready}, "sent a letter before its address"}, Case{{address, address}, "tells its address twice"}}) {
+       {Case{{ready}, "sent a message before its address"}, Case{{address, address}, "tells its address twice"}}) {
     Unmet world({rulesOf("cxi"), true}, 2);
-    for (const Letter &letter : each.letters)
-      EXPECT_EQ(fabricOf(world.at(0)).mail(1, write(letter)).message(), "");
+    for (const ControlMessage &message : each.messages)
+      EXPECT_EQ(fabricOf(world.at(0)).mail(1, write(message)).message(), "");
     EXPECT_TRUE(world.runUntil([&] { return world.at(1).stateOf(0).code() == StatusCode::Mismatch; })) << each.text;
     EXPECT_TRUE(world.runUntil([&] { return !world.at(0).stateOf(1).isOk(); }));
   }

@@ -187,8 +187,8 @@ ProviderRules smallRules(std::string_view name) {
 /// Rank 0 writes first, and takes the other's address late.
 std::string exercise(const ProviderRules &rules, int patienceMs) {
   FabricKind kind{rules, true};
-  kind.seeLetter = [](int, int receiver, LetterKind letter) {
-    if (receiver == 0 && letter == LetterKind::Address)
+  kind.seeControlMessage = [](int, int receiver, ControlKind message) {
+    if (receiver == 0 && message == ControlKind::Address)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
   };
   return Exercise(kind, patienceMs).run();

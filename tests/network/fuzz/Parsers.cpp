@@ -1,6 +1,6 @@
 #include "Parsers.h"
 
-#include "fuzz/Letters.h"
+#include "fuzz/ControlMessages.h"
 #include "fuzz/Require.h"
 
 #include "bootstrap/RendezvousWire.h"
@@ -144,7 +144,7 @@ void parseAny(Bytes input) {
   case 6:
     return parseOffer(bytes);
   default:
-    return parseOneLetter(bytes);
+    return parseOneControlMessage(bytes);
   }
 }
 
@@ -200,8 +200,8 @@ std::vector<std::vector<std::byte>> seeds() {
   append({});
   add(4, stream);
   add(6, seedOfOffer());
-  for (const std::vector<std::byte> &letter : seedsOfLetters())
-    add(7, letter);
+  for (const std::vector<std::byte> &message : seedsOfControlMessages())
+    add(7, message);
   return all;
 }
 

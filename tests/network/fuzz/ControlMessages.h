@@ -10,9 +10,9 @@ namespace kolo::test {
 /// Abort if a parser takes what no writer makes.
 void parseOffer(std::span<const std::byte> bytes);
 /// Does nothing in a build without libfabric's headers.
-void parseOneLetter(std::span<const std::byte> bytes);
+void parseOneControlMessage(std::span<const std::byte> bytes);
 
 std::vector<std::byte> seedOfOffer();
-std::vector<std::vector<std::byte>> seedsOfLetters();
+std::vector<std::vector<std::byte>> seedsOfControlMessages();
 
 } // namespace kolo::test

@@ -1,5 +1,5 @@
-// Letter: what two ends of the fabric transport tell each other by mail, as bytes of fixed layout, little-endian, with
-// a version.
+// ControlMessage: what two ends of the fabric transport tell each other by mail, as bytes of fixed layout,
+// little-endian, with a version.
 #pragma once
 
 #include "network/Transport.h"
@@ -12,15 +12,15 @@
 
 namespace kolo::runtime::fabric {
 
-inline constexpr uint16_t letterVersion = 3;
+inline constexpr uint16_t controlVersion = 3;
 inline constexpr uint32_t maxRegions = 64;
 inline constexpr size_t maxAddressBytes = 256;
-/// One letter takes so many; a rank that leaves writes as many letters as it needs.
+/// One message takes so many; a rank that leaves writes as many messages as it needs.
 inline constexpr size_t maxLastCounts = 500;
 /// Longer reasons are cut.
 inline constexpr size_t maxReasonBytes = 511;
 
-enum class LetterKind : uint16_t {
+enum class ControlKind : uint16_t {
   Address = 1,
   Ready = 2,
   Registered = 3,
@@ -62,8 +62,8 @@ struct LastCount {
 };
 
 /// A kind uses the fields that its name says.
-struct Letter {
-  LetterKind kind = LetterKind::Ready;
+struct ControlMessage {
+  ControlKind kind = ControlKind::Ready;
   std::string provider;                          // Address
   SignalOrder order = SignalOrder::Acknowledged; // Address
   std::vector<std::byte> address;                // Address
@@ -73,12 +73,12 @@ struct Letter {
   RemoteAgreement registered;                    // Registered
   Question question;                             // Question
   std::vector<LastCount> lastCounts;             // Leaving
-  bool isLast = false;                           // Leaving: no other such letter follows
+  bool isLast = false;                           // Leaving: no other such message follows
   std::string reason;                            // Failed
 };
 
-std::vector<std::byte> write(const Letter &letter);
+std::vector<std::byte> write(const ControlMessage &message);
 /// Mismatch: says what is wrong.
-Result<Letter> parseLetter(std::span<const std::byte> bytes);
+Result<ControlMessage> parseControlMessage(std::span<const std::byte> bytes);
 
 } // namespace kolo::runtime::fabric
