@@ -46,6 +46,16 @@ Status Communicator::barrier() {
   return guarded([&] { return state->barrier(); });
 }
 
+Result<uint64_t> Communicator::beginBarrier() {
+  return guarded([&] { return state->splitBarrier.begin(); });
+}
+Result<bool> Communicator::isBarrierOver(uint64_t number) const {
+  return guarded([&] { return state->splitBarrier.isOver(number); });
+}
+Status Communicator::finishBarrier(uint64_t number) const {
+  return guarded([&] { return state->splitBarrier.finish(number); });
+}
+
 Result<std::vector<RemoteWindow>> Communicator::exchange(const Window &window) {
   return guarded([&] { return state->exchangeWindows(*window.state); });
 }

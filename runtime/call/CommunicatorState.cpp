@@ -12,7 +12,7 @@
 namespace kolo::runtime {
 
 CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
-    : channels(joined->size()), ranks(std::move(joined)), exchange(*ranks),
+    : channels(joined->size()), splitBarrier(*joined), ranks(std::move(joined)), exchange(*ranks),
       segments(std::make_shared<SegmentTable>(ranks->kind())), peerSegments(*ranks),
       held(
           segments, Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,

@@ -14,6 +14,7 @@
 #include "peers/Exchange.h"
 #include "peers/PeerSegments.h"
 #include "peers/Peers.h"
+#include "peers/SplitBarrier.h"
 
 #include <map>
 #include <memory>
@@ -82,6 +83,7 @@ public:
   const std::shared_ptr<SegmentTable> &segmentTable() const { return segments; }
 
   ChannelCounts channels;
+  SplitBarrier splitBarrier;
 
 private:
   /// What a call's ranks need alike, because one of them does.

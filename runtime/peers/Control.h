@@ -129,6 +129,7 @@ struct alignas(cacheLineBytes) RankBlock {
   uint64_t numRepeated[2];                                 // see RepeatCounts
   alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may access peers' memory
   std::atomic<uint64_t> finished;                          // the exchange of the last call that has ended on this rank
+  alignas(cacheLineBytes) Counter begunBarriers;           // see SplitBarrier
   // Where ranks may run ahead: the plan announced in exchange n, in [n % numRemembered].
   alignas(cacheLineBytes) std::atomic<uint64_t> remembered[numRemembered];
 

@@ -71,6 +71,13 @@ TEST_P(Progress, IsCalledInABarrier) {
             "");
 }
 
+TEST_P(Progress, IsCalledInABarrierThatWasBegun) {
+  EXPECT_EQ(whileOneRankWaits([](Communicator &communicator) {
+              return expectStatus(communicator.finishBarrier(*communicator.beginBarrier()), StatusCode::Ok);
+            }),
+            "");
+}
+
 TEST_P(Progress, IsCalledInAChannel) {
   EXPECT_EQ(whileOneRankWaits([](Communicator &communicator) {
               Channel channel = communicator.channel(1 - communicator.rank(), 0);

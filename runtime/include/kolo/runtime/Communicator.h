@@ -170,6 +170,17 @@ public:
   /// Returns when every rank has entered. Collective, blocking. Mismatch, Timeout, PeerLost, Aborted.
   Status barrier();
 
+  /// Begins a barrier and returns its number, which counts from 1. Never blocks, and needs no call of this rank while
+  /// others complete it. All ranks begin equally many; between them they may call anything else, in any order.
+  /// UnsupportedMesh: ranks are on several hosts. InvalidArgument, Aborted.
+  Result<uint64_t> beginBarrier();
+  /// Whether every rank has begun the barrier with this number. Any thread. Never blocks. InvalidArgument: this rank
+  /// has not begun it. PeerLost, Aborted.
+  Result<bool> isBarrierOver(uint64_t number) const;
+  /// Returns when every rank has begun the barrier with this number. Any thread, which then calls
+  /// CommunicatorOptions::progress. Blocking. InvalidArgument, Timeout, PeerLost, Aborted.
+  Status finishBarrier(uint64_t number) const;
+
   /// Returns every rank's window, by rank, this rank's own included; channels use them. Collective, blocking. Sizes may
   /// differ. Mismatch, Timeout, PeerLost, Aborted. SystemError, OutOfMemory: a window cannot be mapped.
   Result<std::vector<RemoteWindow>> exchange(const Window &window);
