@@ -28,9 +28,9 @@ class MpiTest(unittest.TestCase):
         self.directory = tempfile.mkdtemp(prefix="tests-of-mpi-")
         self.addCleanup(shutil.rmtree, self.directory)
 
-    def build(self, source, compiler=os.environ["KOLO_MPI_CC"], name="program"):
+    def build(self, source, compiler=os.environ["KOLO_MPI_CC"], name="program", flags=()):
         program = os.path.join(self.directory, name)
-        subprocess.run([compiler, "-O1", "-o", program, os.path.join(HERE, source)], check=True, cwd=self.directory)
+        subprocess.run([compiler, "-O1", *flags, "-o", program, os.path.join(HERE, source)], check=True, cwd=self.directory)
         return program
 
     def mpirun(self, ranks, *command, door=DOOR, seconds=100, perHost=None, **variables):

@@ -14,6 +14,8 @@ Carrier *enter(MPI_Comm communicator, const BlockOfCall &block) {
   return carrier && carrier->enter(block) ? carrier : nullptr;
 }
 
+Carrier *enterAtOnce(MPI_Comm communicator) { return mayCarry() ? carrierOf(communicator) : nullptr; }
+
 MPI_Aint extentOf(MPI_Datatype type) {
   MPI_Aint least = 0, extent = 0;
   if (const BasicType *basic = findBasicType(type)) [[likely]]

@@ -23,6 +23,10 @@ Carrier *enter(MPI_Comm communicator, const BlockOfCall &block = {});
 /// What a call counts as whose blocks have counts of their own: no rank knows those of all.
 inline const BlockOfCall blockOfAnySize = {64 << 10, MPI_BYTE};
 
+/// The carrier of a communicator, for a call that returns at once. It is not counted among those after which ranks
+/// connect.
+Carrier *enterAtOnce(MPI_Comm communicator);
+
 /// From one element to the next one. 0: MPI will refuse the type.
 MPI_Aint extentOf(MPI_Datatype type);
 

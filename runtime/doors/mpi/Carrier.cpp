@@ -2,6 +2,7 @@
 
 #include "Combinations.h"
 #include "PageHeap.h"
+#include "PendingBarriers.h"
 #include "Process.h"
 #include "RollCall.h"
 
@@ -27,6 +28,7 @@ constexpr const char *noMemory = "no memory or descriptors for Kolo";
 // Kolo saves up to a microsecond, and of 1 MiB some hundred. So the ranks connect when their calls could have saved as
 // much.
 constexpr int64_t worthOfCallBytes = 8 << 10, worthOfConnectingBytes = 8 << 20;
+constexpr int firstNamedBarrier = 4;               // MPI_Ibarrier from which on its communicator is worth connecting
 constexpr size_t mostDecisions = 1024;             // programs call some hundred shapes on a communicator
 constexpr size_t mostKeptBytes = size_t(64) << 20; // of memory for packed data, between calls
 
@@ -79,6 +81,7 @@ std::optional<Mistake> findMistake(const TabledRequest &request) {
 struct JoinFacts {
   uint64_t plugins = 0, host = 0;
   bool hasFailed = false; // see hasFailedToConnect
+  bool seesCompletions = false;
   char name[MPI_MAX_OBJECT_NAME] = {};
 };
 
@@ -105,6 +108,14 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
   isTooEarly = false;
 }
 
+void Carrier::endNaming() {
+  OwnCalls own;
+  if (naming && naming->request != MPI_REQUEST_NULL)
+    PMPI_Wait(&naming->request, MPI_STATUS_IGNORE);
+}
+
+Carrier::~Carrier() { endNaming(); }
+
 void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
   int piece = memory ? pageHeap().pieceOf(memory) : -1;
   // Blocks at absolute addresses may end elsewhere.
@@ -119,6 +130,7 @@ void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
 }
 
 void Carrier::close() {
+  endNaming();
   windows.clear();
   communicator.reset();
   isTooEarly = false;
@@ -140,18 +152,22 @@ bool Carrier::isWorthConnecting(const BlockOfCall &block) {
 bool Carrier::enter(const BlockOfCall &block) {
   if (communicator) [[likely]]
     return true;
-  if (isTooEarly && isWorthConnecting(block)) {
-    isTooEarly = false;
-    connect();
-  }
+  if (isTooEarly && isWorthConnecting(block))
+    connect([this](const void *own, size_t sizeBytes, void *all) { return exchangeHere(own, sizeBytes, all); });
   if (!communicator)
     countForwarded(whyNot);
-  return communicator.has_value();
+  return communicator != nullptr;
+}
+
+Status Carrier::exchangeHere(const void *own, size_t sizeBytes, void *all) const {
+  auto count = static_cast<int>(sizeBytes);
+  bool isDone = PMPI_Allgather(own, count, MPI_BYTE, all, count, MPI_BYTE, owner) == MPI_SUCCESS;
+  return isDone ? Status() : Status(StatusCode::SystemError, "MPI_Allgather failed");
 }
 
 /// Ranks with other plugins would choose other programs, so that each call would be an error. Ranks of several hosts
 /// would wait for connections that no program uses, or that could not be made before.
-Status Carrier::agree(bool &areOnOneHost, std::string &tag) const {
+Status Carrier::agree(const runtime::AllGather &exchange, std::string &tag) {
   JoinFacts own;
   own.plugins = door().identity();
   if (Result<uint64_t> host = runtime::hostNumber(); host.isOk())
@@ -159,8 +175,10 @@ Status Carrier::agree(bool &areOnOneHost, std::string &tag) const {
   own.hasFailed = hasFailedToConnect;
   int length = 0;
   PMPI_Comm_get_name(owner, own.name, &length);
+  own.seesCompletions = seesCompletions();
   std::vector<JoinFacts> all(static_cast<size_t>(numRanks));
-  PMPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, owner);
+  if (Status status = exchange(&own, sizeof(own), all.data()); !status.isOk())
+    return status;
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].plugins != all.front().plugins)
       return {StatusCode::Mismatch,
@@ -168,8 +186,9 @@ Status Carrier::agree(bool &areOnOneHost, std::string &tag) const {
   auto hasOwnName = [&](const JoinFacts &each) { return std::strncmp(each.name, own.name, sizeof(own.name)) == 0; };
   if (std::ranges::all_of(all, hasOwnName))
     tag.assign(own.name, strnlen(own.name, sizeof(own.name)));
-  areOnOneHost = std::ranges::all_of(all, [&](const JoinFacts &each) { return each.host == all.front().host; });
-  if (areOnOneHost || std::ranges::any_of(all, [](const JoinFacts &each) { return each.host == 0; }))
+  seeCompletions = std::ranges::all_of(all, &JoinFacts::seesCompletions);
+  isOnOneHost = std::ranges::all_of(all, [&](const JoinFacts &each) { return each.host == all.front().host; });
+  if (isOnOneHost || std::ranges::any_of(all, [](const JoinFacts &each) { return each.host == 0; }))
     return {};
   if (!door().hasNetworkPrograms())
     return {StatusCode::SystemError,
@@ -182,7 +201,8 @@ Status Carrier::agree(bool &areOnOneHost, std::string &tag) const {
                                        " could not be connected before, in another communicator"};
 }
 
-void Carrier::connect() {
+void Carrier::connect(const runtime::AllGather &exchange) {
+  isTooEarly = false;
   OwnCalls own;
   if (const char *reason = rollCall().whyNot(owner)) {
     whyNot = reason;
@@ -193,20 +213,14 @@ void Carrier::connect() {
   options.timeoutMs = std::numeric_limits<int>::max();
   options.progress = driveMpi;
   options.runsAhead = true; // as MPI's ranks do
-  auto exchange = [this](const void *from, size_t sizeBytes, void *all) -> Status {
-    auto count = static_cast<int>(sizeBytes);
-    bool isDone = PMPI_Allgather(from, count, MPI_BYTE, all, count, MPI_BYTE, owner) == MPI_SUCCESS;
-    return isDone ? Status() : Status(StatusCode::SystemError, "MPI_Allgather failed");
-  };
-  Status status = agree(isOnOneHost, options.tag);
+  Status status = agree(exchange, options.tag);
   if (status.isOk()) {
     Result<Communicator> created = Communicator::create(ownRank, numRanks, exchange, options);
     status = created.status();
     if (!isOnOneHost && !status.isOk() && !isMistake(status))
       hasFailedToConnect = true;
-    if (created.isOk()) {
-      communicator.emplace(std::move(created).value());
-    }
+    if (created.isOk())
+      communicator = std::make_shared<Communicator>(std::move(created).value());
   }
   whyNot = status.code() == StatusCode::OutOfMemory ? noMemory : "ranks that Kolo cannot connect";
   if (!status.isOk() && (isMistake(status) || door().logLevel() != LogLevel::Off))
@@ -376,6 +390,55 @@ int Carrier::barrier() {
     return fail("MPI_Barrier", status);
   door().countCarried(0);
   return MPI_SUCCESS;
+}
+
+/// Rank 0 of the communicator names it, by its own number in MPI_COMM_WORLD and the number of names that it gave.
+void Carrier::beginNaming() {
+  static std::atomic<uint32_t> numGiven = 0;
+  OwnCalls own;
+  int world = 0;
+  PMPI_Comm_rank(MPI_COMM_WORLD, &world);
+  naming = std::make_unique<Naming>();
+  if (ownRank == 0)
+    naming->name = (static_cast<uint64_t>(world) + 1) << 32 | ++numGiven;
+  PMPI_Ibcast(&naming->name, sizeof(naming->name), MPI_BYTE, 0, owner, &naming->request);
+}
+
+uint64_t Carrier::wishedName() {
+  int isKnown = 0;
+  if (!naming || communicator || !isTooEarly)
+    return 0;
+  PMPI_Test(&naming->request, &isKnown, MPI_STATUS_IGNORE);
+  return isKnown ? naming->name : 0;
+}
+
+void Carrier::connectInMeeting(const runtime::AllGather &exchange, int64_t firstBarrier) {
+  firstCarriedBarrier = firstBarrier;
+  connect(exchange);
+}
+
+std::optional<int> Carrier::beginBarrier(MPI_Request *request) {
+  const char *function = "MPI_Ibarrier";
+  ++numBegun;
+  if (!communicator && isTooEarly && numBegun == carryFrom().value_or(firstNamedBarrier) && !rollCall().whyNot(owner))
+    beginNaming();
+  if (!communicator)
+    return forward(function, whyNot);
+  if (numBegun < firstCarriedBarrier)
+    return forward(function, "first calls");
+  if (!isOnOneHost)
+    return forward(function, "non-blocking among several hosts");
+  if (!seeCompletions)
+    return forward(function, "another tool completes requests");
+  if (!request)
+    return forward(function, "wrong argument");
+  Status begun;
+  const int code = kolo::mpi::beginBarrier(communicator, request, begun);
+  if (!begun.isOk())
+    return fail(function, begun);
+  if (code == MPI_SUCCESS)
+    door().countCarried(0);
+  return code;
 }
 
 } // namespace kolo::mpi

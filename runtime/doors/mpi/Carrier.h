@@ -48,6 +48,8 @@ struct TabledRequest {
 class Carrier {
 public:
   explicit Carrier(MPI_Comm owner);
+  /// May wait for ranks that have yet to begin a barrier, as MPI_Comm_free may.
+  ~Carrier();
   Carrier(const Carrier &) = delete;
   Carrier &operator=(const Carrier &) = delete;
 
@@ -62,11 +64,21 @@ public:
   std::optional<int> perform(const Request &request);
   std::optional<int> perform(TabledRequest &&request);
   int barrier();
+  /// Begins a barrier whose request is then pending. Nothing: the caller forwards it, and it is counted. Connects
+  /// nobody, because that waits for all ranks. Never blocks.
+  std::optional<int> beginBarrier(MPI_Request *request);
+
+  /// In a meeting: the communicator's name among all ranks, if this rank wishes to connect it; else 0. Never blocks.
+  uint64_t wishedName();
+  int64_t numBegunBarriers() const { return numBegun; }
+  /// Connects the ranks, which carry barriers from this number on. All ranks of the communicator call it alike.
+  /// Blocking.
+  void connectInMeeting(const runtime::AllGather &exchange, int64_t firstBarrier);
 
   /// Counts a call that the caller forwards.
   std::nullopt_t forward(const char *function, const char *reason) const;
 
-  /// Leaves Kolo's communicator; later calls are forwarded.
+  /// Leaves Kolo's communicator; later calls are forwarded. All ranks come to it.
   void close();
 
 private:
@@ -84,14 +96,23 @@ private:
     size_t sizeBytes = 0;
   };
 
+  /// The name of the communicator, and how this rank learns it.
+  struct Naming {
+    uint64_t name = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
   /// Counts a call before the ranks connect. Returns whether it is time to connect.
   bool isWorthConnecting(const BlockOfCall &block);
-  void connect();
+  void connect(const runtime::AllGather &exchange);
+  runtime::Status exchangeHere(const void *own, size_t sizeBytes, void *all) const;
+  void beginNaming();
+  void endNaming();
   /// Makes a buffer in memory of MPI_Alloc_mem a window of this communicator.
   void makeWindow(const void *memory, size_t sizeBytes);
   /// Whether the ranks may try to connect, the same on all of them. `tag`: the name that the program gave the
   /// communicator, if all ranks gave it the same one.
-  runtime::Status agree(bool &areOnOneHost, std::string &tag) const;
+  runtime::Status agree(const runtime::AllGather &exchange, std::string &tag);
   Decision &decide(const char *function, const RequestShape &shape);
   std::nullopt_t forwardForMemory(const char *function, const runtime::Status &status);
   int fail(const char *function, const runtime::Status &status, int code = MPI_ERR_OTHER) const;
@@ -105,10 +126,14 @@ private:
 
   MPI_Comm owner;
   int ownRank = 0, numRanks = 1;
-  int64_t numCalls = 0, numWorthBytes = 0; // until the ranks connect
-  bool isOnOneHost = true, hasToldOfMemory = false, isTooEarly = true;
-  const char *whyNot = "first calls"; // while there is no communicator
-  std::optional<runtime::Communicator> communicator;
+  int64_t numCalls = 0, numWorthBytes = 0;       // until the ranks connect
+  int64_t numBegun = 0, firstCarriedBarrier = 1; // of MPI_Ibarrier, counted from 1
+  std::unique_ptr<Naming> naming;                // null: nobody has needed it
+  bool isOnOneHost = true, hasToldOfMemory = false;
+  bool isTooEarly = true;                                // nobody has tried to connect the ranks
+  bool seeCompletions = false;                           // all ranks: see seesCompletions
+  const char *whyNot = "first calls";                    // while there is no communicator
+  std::shared_ptr<runtime::Communicator> communicator;   // shared with barriers that are pending
   std::map<int, std::optional<runtime::Window>> windows; // by piece of the page heap; nothing: it could not become one
   std::unordered_map<RequestShape, Decision, HashOfShape> decisions;
   Packed packedInput, packedOutput;

@@ -3,6 +3,7 @@
 // operation. Datatypes may differ between ranks, and so may MPI_IN_PLACE and the memory; so none of these decides. What
 // is not carried goes to the next definition of the function, which may be another tool's.
 #include "Calls.h"
+#include "Meeting.h"
 #include "PageHeap.h"
 #include "Process.h"
 
@@ -81,6 +82,8 @@ KOLO_MPI_API int MPI_Init_thread(int *argc, char ***argv, int required, int *pro
 
 KOLO_MPI_API int MPI_Barrier(MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Barrier, "MPI_Barrier");
+  if (comm == MPI_COMM_WORLD)
+    meetInBarrier();
   Carrier *carrier = enter(comm);
   return carrier ? carrier->barrier() : next(comm);
 }

@@ -1,14 +1,14 @@
 // Open MPI's Fortran functions call PMPI_ functions, so a C wrapper does not see them. These wrappers take the place of
-// the library's own; all of its Fortran bindings end in `ompi_NAME_f`, or in an alias of it. They call the C function.
-#include "Handles.h"
-
-#include "kolo/runtime/Export.h"
+// the library's own, and call the C function.
+#include "FortranNames.h"
 
 #include <dlfcn.h>
 
 #include <algorithm>
 #include <initializer_list>
 #include <vector>
+
+using kolo::mpi::setError;
 
 namespace {
 
@@ -37,11 +37,6 @@ const void *fromFortran(const void *pointer) {
 }
 void *fromFortran(void *pointer) { return const_cast<void *>(fromFortran(static_cast<const void *>(pointer))); }
 
-void setError(MPI_Fint *ierr, int code) {
-  if (ierr)
-    *ierr = code;
-}
-
 /// One for each rank that this one sends to. None where `types` is null.
 std::vector<MPI_Datatype> typesOf(const MPI_Fint *types, MPI_Comm comm) {
   int isInter = 0, number = 0;
@@ -53,18 +48,6 @@ std::vector<MPI_Datatype> typesOf(const MPI_Fint *types, MPI_Comm comm) {
 }
 
 } // namespace
-
-// MPI_Fint is int in the libraries that this is built for, so arrays of counts need no copy.
-static_assert(sizeof(MPI_Fint) == sizeof(int));
-
-// `ompi_NAME_f` and the names by which Fortran compilers call it.
-#define KOLO_FORTRAN(LOWER, UPPER, PARAMETERS)                                                                         \
-  extern "C" KOLO_RUNTIME_API void ompi_##LOWER##_f PARAMETERS;                                                        \
-  extern "C" KOLO_RUNTIME_API void mpi_##LOWER PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));                 \
-  extern "C" KOLO_RUNTIME_API void mpi_##LOWER##_ PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));              \
-  extern "C" KOLO_RUNTIME_API void mpi_##LOWER##__ PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));             \
-  extern "C" KOLO_RUNTIME_API void MPI_##UPPER PARAMETERS __attribute__((alias("ompi_" #LOWER "_f")));                 \
-  extern "C" KOLO_RUNTIME_API void ompi_##LOWER##_f PARAMETERS
 
 KOLO_FORTRAN(init, INIT, (MPI_Fint * ierr)) { setError(ierr, MPI_Init(nullptr, nullptr)); }
 

@@ -242,6 +242,11 @@ Carrier *carrierOf(MPI_Comm communicator) {
   return last.carrier;
 }
 
+std::vector<Carrier *> allCarriers() {
+  std::scoped_lock lock(state().mutex);
+  return {state().carriers.begin(), state().carriers.end()};
+}
+
 void *allocateMemory(MPI_Aint sizeBytes, MPI_Info info) {
   bool isMpis = !state().hasPageHeap || info != MPI_INFO_NULL || isFinalized.load(std::memory_order_relaxed);
   return isMpis || sizeBytes < 0 ? nullptr : state().pageHeap.allocate(static_cast<size_t>(sizeBytes));

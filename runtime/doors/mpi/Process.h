@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kolo::mpi {
 
@@ -52,6 +53,9 @@ bool wasSeen();
 
 /// The carrier that hangs on this communicator; made when there is none. Null for MPI_COMM_NULL and where MPI refuses.
 Carrier *carrierOf(MPI_Comm communicator);
+
+/// Those of communicators that were not freed yet.
+std::vector<Carrier *> allCarriers();
 
 /// Memory for MPI_Alloc_mem that can become a window; null: the caller forwards.
 void *allocateMemory(MPI_Aint sizeBytes, MPI_Info info);
