@@ -208,7 +208,7 @@ struct MovedRows {
 
 /// The beginning of a move that generated code asks for by what the tables say.
 MovedRows nextRows(const Call &call, int32_t toRole, int64_t toBytes, int32_t fromRole, int64_t fromBytes,
-                 int64_t sizeBytes) {
+                   int64_t sizeBytes) {
   const CallRows &rows = *call.rows;
   MovedRows move = {toRole, fromRole, {toBytes, sizeBytes}, {fromBytes, sizeBytes}};
   if (fromRole == KOLO_INPUT)

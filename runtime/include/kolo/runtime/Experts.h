@@ -24,8 +24,8 @@ enum class Overflow : uint8_t {
 };
 
 struct ExpertOptions {
-  // With one dimension, tokens go directly. With two, nodes and the ranks of a node, a token goes once to each node: to
-  // the rank of the same number there, and from that to its experts in the node.
+  // With one dimension, tokens go directly. With two, they are nodes and the ranks of a node. A token then goes once to
+  // each node, to the rank of the same number there, and from that to its experts in the node.
   Mesh mesh;
   int64_t numExperts = 0;         // of all ranks; a multiple of their number. Rank r has experts r k to (r + 1) k - 1
   int64_t rowElements = 0;        // of a token
