@@ -72,10 +72,11 @@ Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &argumen
   size_t index = oldest;
   for (size_t i = 0; i < plans.size(); ++i) {
     const Plan *plan = plans[i].get();
-    if (plan && plan->request.identity() == CallIdentity{plugin.load, arguments} &&
-        isSamePlace(plan->request.arguments(), arguments))
-      index = i;
-    else if (index == oldest && plan && !plan->request.isRepeatable())
+    if (!plan)
+      continue;
+    const bool isSame = plan->request.identity() == CallIdentity{plugin.load, arguments} &&
+                        isSamePlace(plan->request.arguments(), arguments);
+    if (isSame || (index == oldest && !plan->request.isRepeatable()))
       index = i;
   }
   std::unique_ptr<Plan> former = std::exchange(plans[index], std::make_unique<Plan>(plugin, arguments));

@@ -261,9 +261,13 @@ eval exec c++ $words
         os.mkdir(os.path.join(self.temporary, "kolo-others"))  # no folder of Kolo's
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL):
             for seconds in (0.03, 0.15, 0.3):
+                before = set(os.listdir(self.temporary))
                 process = self.start("compile", "two.cpp", "--mesh", "rank=4", "-o", "y.so", start_new_session=True, WAIT="0.1",
                                      **variables)
                 time.sleep(seconds)
+                end = time.monotonic() + 20
+                while number == signal.SIGKILL and not set(os.listdir(self.temporary)) - before and time.monotonic() < end:
+                    time.sleep(0.001)
                 os.killpg(process.pid, number)
                 process.communicate()
                 if number != signal.SIGKILL:
