@@ -11,7 +11,7 @@ ALGORITHMS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."
 RANKS = {"rank": "rank=4", "node, gpu": "node=2,gpu=4", "node, module, die": "node=3,module=2,die=2"}
 GRANULES = 24  # of 1,024 elements, so that every chunk on these meshes is of whole ones
 CODECS = {"quantisedReduceScatter": ("int8(256)", "int4(256)"), "hybridAllReduce": ("none", "int8(256)"),
-          "quantisedAllToAll": ("e4m3(128)",), "quantisedTwoLevelAllToAll": ("e4m3(128)",)}  # E, and F where it differs
+          **{f"quantised{kind}AllToAll": ("e4m3(128)",) for kind in ("", "Rail", "TwoLevel")}}  # E, and F where it differs
 EXACT = ("ringAllReduce", "slottedHierarchicalAllReduce", "railAllGather", "nodeReduceScatter", "partitionAllGather",
          "railReduceScatter", "rabenseifnerAllReduce", "twoLevelAllToAll", "scatterAllGatherBroadcast")
 
