@@ -98,7 +98,10 @@ std::optional<ScratchNeed> Workshop::scratchNeedOf(ChoreographyOp choreography, 
     return success();
   });
   FailureOr<ScratchNeed> need = ScratchNeed::of(choreography, sizes);
-  return succeeded(need) ? std::optional(std::move(*need)) : std::nullopt;
+  if (failed(need))
+    return std::nullopt;
+  ScratchNeed found = std::move(*need);
+  return found;
 }
 
 std::string Workshop::run(ModuleOp module, void (*build)(OpPassManager &, const PipelineOptions &),

@@ -36,7 +36,8 @@ static double elementsOf(const RankJob &job, const SizeJob &size) {
   double ofGroup = 0;
   for (int64_t member = 0; member < groupSize; ++member)
     ofGroup += needOf(blocks.sizes(member));
-  return ofGroup * double(job.mesh.numRanks() / groupSize);
+  const int64_t numGroups = job.mesh.numRanks() / groupSize;
+  return ofGroup * double(numGroups);
 }
 
 void checkMemoryNeed(const RankJob &job) {
