@@ -159,6 +159,14 @@ class CountsOfBlocks(ToolTest):
         self.assertIn("the plugin selects directAllToAll\n", said)
         self.assertIn("every byte is right", said)
 
+    def test_with_codecs(self):
+        for algorithm, mesh in (("quantisedAllToAll", "rank=3"), ("quantisedRailAllGather", "node=2,gpu=2"),
+                                ("quantisedReduceScatter", "node=2,gpu=2")):
+            for law in ("zipf:1.2:1", "random:3", "onehot:1"):
+                said = self.succeeds("run", algorithm, "--mesh", mesh, "--bytes", "96K", "--counts", law, "--iterations", "1")
+                self.assertIn("every byte is what the reference interpreter gives", said)
+                self.assertIn("every element is within the bound", said)
+
     def test_what_takes_none(self):
         three = ["--mesh", "rank=3", "--bytes", "1K", "--counts"]
         self.refuses(2, "run", "bruckAllToAll", *three, "random:1",

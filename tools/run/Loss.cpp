@@ -64,12 +64,23 @@ std::vector<double> exactOutput(const SimulatedCall &wide, int64_t rank) {
   return values;
 }
 
-/// The largest number of each block, in place of every number in it. Blocks begin anew after `count` elements.
-std::vector<double> largestOfBlocks(std::vector<double> values, int64_t count, int64_t block) {
-  for (auto begin = values.begin(); begin != values.end(); begin += count)
-    for (int64_t first = 0; first < count; first += block)
-      std::fill(begin + first, begin + std::min(first + block, count),
-                *std::max_element(begin + first, begin + std::min(first + block, count)));
+/// The blocks of a rank's output; none where it has no output.
+std::vector<reference::Range> outputBlocks(const SimulatedCall &call, int64_t rank) {
+  std::vector<reference::Range> blocks;
+  if (reference::exists(call, BufferRole::Output, rank))
+    for (int64_t block = 0; block < reference::numBlocks(call, BufferRole::Output); ++block)
+      blocks.push_back(reference::blockRange(call, BufferRole::Output, rank, block));
+  return blocks;
+}
+
+/// The largest of every `each` elements of a codec, in place of all of them. They begin anew in each block.
+std::vector<double> largestOf(std::vector<double> values, const std::vector<reference::Range> &blocks, int64_t each) {
+  for (const reference::Range &block : blocks)
+    for (int64_t first = 0; first < block.size; first += each) {
+      auto begin = values.begin() + block.begin + first;
+      auto end = begin + std::min(each, block.size - first);
+      std::fill(begin, end, *std::max_element(begin, end));
+    }
   return values;
 }
 
@@ -115,12 +126,12 @@ public:
     int64_t largest = std::ranges::max_element(terms, {}, &Term::block)->block;
     return largest > 1 ? largest : codec::granule;
   }
-  std::vector<double> of(const std::vector<double> &magnitudes, int64_t count) const {
-    std::vector<double> bounds = largestOfBlocks(magnitudes, count, largestBlock());
+  std::vector<double> of(const std::vector<double> &magnitudes, const std::vector<reference::Range> &blocks) const {
+    std::vector<double> bounds = largestOf(magnitudes, blocks, largestBlock());
     for (double &bound : bounds)
       bound = bound * rest + absolute;
     for (const Term &term : terms) {
-      std::vector<double> largest = largestOfBlocks(magnitudes, count, term.block);
+      std::vector<double> largest = largestOf(magnitudes, blocks, term.block);
       for (size_t i = 0; i < bounds.size(); ++i)
         bounds[i] += term.factor * largest[i];
     }
@@ -150,14 +161,17 @@ Loss measureLoss(const SimulatedCall &call, const runtime::Loss *proved, const I
   double signal = 0, noise = 0;
   for (int64_t rank = 0; rank < reference::numRanks(call); ++rank) {
     std::vector<double> exact = exactOutput(wide, rank), around = exactOutput(magnitudes, rank), bounds;
+    const std::vector<reference::Range> blocks = outputBlocks(call, rank);
     if (bound)
-      bounds = bound->of(around, call.count);
-    std::vector<double> largest =
-        largestOfBlocks(std::move(around), call.count, bound ? bound->largestBlock() : codec::granule);
+      bounds = bound->of(around, blocks);
+    std::vector<double> largest = largestOf(std::move(around), blocks, bound ? bound->largestBlock() : codec::granule);
+    auto block = blocks.begin();
     for (size_t i = 0; i < exact.size(); ++i) {
+      while (int64_t(i) >= block->begin + block->size)
+        ++block;
       const std::byte *at = &call.outputs[size_t(rank)][i * size_t(reference::elementBytes(call.type))];
       double actual = loadElement(call.type, at), error = std::fabs(actual - exact[i]);
-      if (!isLeftOut || !isLeftOut(int64_t(i) % call.count)) {
+      if (!isLeftOut || !isLeftOut(int64_t(i) - block->begin)) {
         signal += exact[i] * exact[i];
         noise += error * error;
         loss.worstError = error == 0 ? loss.worstError : std::max(loss.worstError, error / largest[i]);

@@ -21,7 +21,7 @@ struct Loss {
   std::string beyond;          // the first element that is further off than proved, in words; empty: there is none
 };
 
-/// Whether what is at this place of a block of `count` is no part of the figures: only its bound is looked at.
+/// Whether what is at this place of a block is no part of the figures: only its bound is looked at.
 using IsLeftOut = std::function<bool(int64_t place)>;
 
 /// Looks at every element of the outputs of all ranks. The exact result is computed in f64. `proved` is what the

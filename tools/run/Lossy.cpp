@@ -43,11 +43,27 @@ void fillNormally(SimulatedCall &call) {
     std::mt19937_64 random(rank + 1);
     std::normal_distribution<float> normal;
     auto size = size_t(reference::elementBytes(call.type));
-    for (size_t i = 0; i * size < call.inputs[rank].size(); ++i) {
-      float number = normal(random) * sizeOf(int64_t(i) % call.count);
-      storeElement(call.type, std::clamp(number, -largest, largest), &call.inputs[rank][i * size]);
+    if (!reference::exists(call, BufferRole::Input, int64_t(rank)))
+      continue;
+    for (int64_t block = 0; block < reference::numBlocks(call, BufferRole::Input); ++block) {
+      const reference::Range range = reference::blockRange(call, BufferRole::Input, int64_t(rank), block);
+      for (int64_t i = 0; i < range.size; ++i) {
+        float number = normal(random) * sizeOf(i);
+        storeElement(call.type, std::clamp(number, -largest, largest),
+                     &call.inputs[rank][size_t(range.begin + i) * size]);
+      }
     }
   }
+}
+
+/// Gives a call the tables of a size that has some.
+void setTables(reference::Call &call, const SizeJob &size) {
+  const BufferRole tabled = reference::numBlocks(call, BufferRole::Input) > 1 ? BufferRole::Input : BufferRole::Output;
+  reference::setTables(call, [&](int64_t giver, int64_t taker) {
+    const int64_t from = reference::memberNumber(call, giver), to = reference::memberNumber(call, taker);
+    return tabled == BufferRole::Input ? size.tabled(BufferSide::Input, from, to)
+                                       : size.tabled(BufferSide::Output, to, from);
+  });
 }
 
 } // namespace
@@ -73,6 +89,8 @@ LossyCalls::LossyCalls(const RankJob &job)
     shape.type = referenceTypeOf(job.type);
     shape.reduction = referenceReductionOf(job.reduction);
     shape.root = job.root;
+    if (size.tabled)
+      setTables(shape, size);
     call = reference::makeSimulatedCall(shape);
     fillNormally(*call);
     if (llvm::Error error = reference::interpretAsCalled(choreography, *call))
