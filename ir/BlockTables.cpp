@@ -78,38 +78,26 @@ std::optional<TableObstacle> findTableObstacle(ProgramOp program) {
   return obstacle;
 }
 
-/// What a move does that row lists do not allow; null: nothing.
-static const char *findRowMisuse(MoveInterface move) {
+/// Whether a move is of no rows, or of such as its rank finds by its own lists.
+static bool allowsRowLists(MoveInterface move) {
   auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
   const BufferRole source = roleOf(move.getSource()), destination = roleOf(move.getDestination());
   if (!isOfCaller(source) && !isOfCaller(destination))
-    return nullptr;
-  if (source == BufferRole::Output)
-    return "an output is read";
-  if (destination == BufferRole::Input)
-    return "an input is written";
-  if (move.getSourceRank())
-    return "a rank reads memory of another one";
-  if (isa<ChannelReduceOp>(move.getOperation()))
-    return "something is combined";
-  if (arePackets(move.getSource()) || arePackets(move.getDestination()))
-    return "rows go in packets";
+    return true;
+  if (source == BufferRole::Output || destination == BufferRole::Input || move.getSourceRank() ||
+      isa<ChannelReduceOp>(move.getOperation()) || arePackets(move.getSource()) || arePackets(move.getDestination()))
+    return false;
   const bool isLanding = destination == BufferRole::Output && move.getDestinationRank();
-  return isLanding && (source != BufferRole::Input || isConverting(move))
-             ? "an output of another rank is written with something else than rows of the input"
-             : nullptr;
+  return !isLanding || (source == BufferRole::Input && !isConverting(move));
 }
 
-std::optional<TableObstacle> findRowObstacle(ProgramOp program) {
-  std::optional<TableObstacle> obstacle = findTableObstacle(program);
-  program.walk([&](Operation *op) {
-    const char *misuse = isa<FuseOp, DivideOp>(op) ? "elements are combined" : nullptr;
-    if (auto move = dyn_cast<MoveInterface>(op))
-      misuse = findRowMisuse(move);
-    if (misuse && !obstacle)
-      obstacle = {op->getLoc(), misuse};
-  });
-  return obstacle;
+bool takesRowLists(ProgramOp program) {
+  auto look = [](Operation *op) {
+    auto move = dyn_cast<MoveInterface>(op);
+    const bool isAllowed = move ? allowsRowLists(move) : !isa<FuseOp, DivideOp>(op);
+    return isAllowed ? WalkResult::advance() : WalkResult::interrupt();
+  };
+  return !findTableObstacle(program) && !program.walk(look).wasInterrupted();
 }
 
 } // namespace kolo

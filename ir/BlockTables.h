@@ -38,10 +38,10 @@ struct TableObstacle {
 };
 std::optional<TableObstacle> findTableObstacle(ProgramOp program);
 
-/// Why a call may not choose the rows of the blocks of its buffers by lists: then the program has no code for that.
+/// Whether lists may choose the rows of the blocks of a call with block tables; else the program has no code for that.
 /// Each rank knows its own lists, and where its own rows land. So a rank moves its input itself, and nothing reads an
 /// output.
-std::optional<TableObstacle> findRowObstacle(ProgramOp program);
+bool takesRowLists(ProgramOp program);
 
 /// The attribute that says on which of the proved meshes a program takes block tables: an array with an entry for each
 /// of `proved`. It is a unit, or the reason why not, as text.

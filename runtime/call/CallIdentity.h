@@ -68,7 +68,7 @@ public:
 
   CallIdentity identity() const { return {pluginLoad, copy}; }
   const CallArguments &arguments() const { return copy; }
-  /// Whether another call may be the same.
+  /// Whether another call may be the same. Of row lists, only that there were some is kept.
   bool isRepeatable() const { return !copy.rows; }
   /// Whether the call is the same to the peers, by whatever load of the plugin.
   bool isRepeatedBy(const CallArguments &call) const {

@@ -253,10 +253,10 @@ void moveRows(KoloInvocation *raw, int64_t peer, int32_t toRole, int64_t toBytes
                             lane.peers->rank(), range.offsetBytes, peer));
       return;
     }
-    void *base = isOwn ? nullptr : lane.plan->peers.buffers[toRole][static_cast<size_t>(peer)];
-    if (isOwn || base)
-      copy(isOwn ? addressOf(*raw, toRole, range.offsetBytes) : static_cast<std::byte *>(base) + range.offsetBytes,
-           source, static_cast<size_t>(range.sizeBytes));
+    if (isOwn)
+      copy(addressOf(*raw, toRole, range.offsetBytes), source, static_cast<size_t>(range.sizeBytes));
+    else if (void *base = lane.plan->peers.buffers[toRole][static_cast<size_t>(peer)])
+      copy(static_cast<std::byte *>(base) + range.offsetBytes, source, static_cast<size_t>(range.sizeBytes));
     else
       transfer(raw, range, Direction::ToPeer, source);
     toBytes += range.sizeBytes;

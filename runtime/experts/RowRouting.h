@@ -87,7 +87,6 @@ public:
 private:
   void sortTargets(std::span<const RowTarget> targets, int64_t numMembers, int64_t numBuckets);
   Status exchangeCounts(const GroupAllToAll &group, int64_t numBuckets, RouteReport &report);
-  void listTaken(int64_t numMembers, int64_t numBuckets);
 
   std::vector<int64_t> positions;          // by target
   std::vector<int32_t> givenRows, landing; // by position

@@ -135,7 +135,7 @@ void ProgramLowering::startFunction(const std::string &name, Type result) {
     values.blockElements[role] = elements;
   }
   if (!findTableObstacle(program)) {
-    frame.tables = std::make_unique<InvocationTables>(frame.invocation, !findRowObstacle(program));
+    frame.tables = std::make_unique<InvocationTables>(frame.invocation, takesRowLists(program));
     values.tables = frame.tables.get();
     Value isEqual = arith::XOrIOp::create(builder, loc, frame.tables->isGiven(builder, loc),
                                           arith::ConstantIntOp::create(builder, loc, 1, 1));

@@ -36,7 +36,7 @@ static ordered_json describeStatements(const cpu::HostProgram &lowered) {
 static ordered_json describeProofs(ProgramOp program) {
   ordered_json result = ordered_json::array();
   auto tables = program->getAttrOfType<ArrayAttr>(blockTablesAttrName);
-  const bool takesRows = !findRowObstacle(program);
+  const bool takesRows = takesRowLists(program);
   if (std::optional<ArrayAttr> proofs = program.getProved())
     for (auto [number, proof] : llvm::enumerate(proofs->getAsRange<ProofAttr>())) {
       ordered_json &entry = result.emplace_back();

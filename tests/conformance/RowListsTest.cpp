@@ -125,6 +125,52 @@ TEST(RowLists, HaveRowsThatFitTheTables) {
   expectRefused([](Given &given) { given.arguments.input = nullptr; }, "input is null");
 }
 
+namespace {
+
+/// Each rank gives rows 2 and 0 of its input. They land in rows 2 r + 1 and 2 r of rank 0's output, r being its number.
+std::string gatherRows(Communicator &communicator, const Plugin &plugin) {
+  const int rank = communicator.rank(), numRanks = communicator.size();
+  const bool isOutputHere = rank == 0;
+  const std::vector<int64_t> given = {2 * rowElements};
+  const std::vector<int64_t> taken(isOutputHere ? size_t(numRanks) : 0, 2 * rowElements);
+  const std::vector<int32_t> inputRows = {2, 0}, landing = {2 * rank + 1, 2 * rank};
+  std::vector<int32_t> outputRows, input(size_t(3 * rowElements)),
+      output(size_t(isOutputHere ? 2 * numRanks * rowElements : 0), -1), expected(output.size());
+  for (size_t i = 0; i < input.size(); ++i)
+    input[i] = int32_t(100 * rank + int(i));
+  for (int source = 0; source < numRanks && isOutputHere; ++source)
+    for (int row : {1, 0}) {
+      outputRows.push_back(2 * source + row);
+      for (int64_t i = 0; i < rowElements; ++i)
+        expected[size_t((2 * source + row) * rowElements + i)] = int32_t(100 * source + 2 * row * rowElements + i);
+    }
+  const BlockTables tables = {{given, {}}, {taken, {}}};
+  const RowLists rows = {rowElements, inputRows, outputRows, 3, 2 * numRanks, landing};
+  CallArguments arguments{"", *Mesh::create({{"rank", numRanks}}), 0, DataType::I32};
+  arguments.input = input.data();
+  arguments.output = output.data();
+  arguments.blocks = &tables;
+  arguments.rows = &rows;
+  Status status = communicator.run(plugin, arguments);
+  return !status.isOk() ? status.message() : output == expected ? "" : "other rows arrived";
+}
+
+} // namespace
+
+/// Not in all-to-alls alone.
+TEST(RowLists, SayWhereGatheredRowsLie) {
+  const CompiledAlgorithm algorithm("directGather", /*optimize=*/true, {.transfers = kolo::Transfers::Push});
+  ASSERT_TRUE(algorithm.info().proved.front().takesRows);
+  auto body = [&](Communicator &communicator) { return gatherRows(communicator, algorithm.plugin()); };
+  for (int numRanks : {1, 3, 4}) {
+    EXPECT_EQ(kolo::test::runRanks(Launch::Threads, numRanks, {20000, 2}, body), "");
+    for (const char *memory : {"attach", "staged"}) {
+      ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
+      EXPECT_EQ(kolo::test::runRanks(Launch::Forked, numRanks, {20000, 1}, body), "") << memory;
+    }
+  }
+}
+
 /// What lands beyond a peer's output would be written there: the call ends on all ranks, and with it the communicator.
 TEST(RowLists, LandInsideOfTheOutput) {
   const Mesh mesh = *Mesh::parse("rank=2");
