@@ -42,13 +42,6 @@ private:
   std::atomic<int> *arrived;
 };
 
-/// Whoever notices a lost rank first says PeerLost; for a call that another rank starts after that, the documented
-/// answer is Aborted, with the same cause.
-std::string expectLost(const Status &status, const std::string &cause) {
-  return expectStatus(status, status.code() == StatusCode::Aborted ? StatusCode::Aborted : StatusCode::PeerLost,
-                      {cause});
-}
-
 Status runProgram(Communicator &communicator, const char *program, int root = 0) {
   std::vector<int32_t> in(16), out(64);
   CallArguments arguments{program, *Mesh::parse("rank=" + std::to_string(communicator.size())), 16, DataType::I32};
@@ -105,7 +98,7 @@ TEST(Failure, ARankKilledBetweenCallsIsLostToTheOthers) {
     if (rank == 1)
       raise(SIGKILL);
     auto start = Clock::now();
-    wrong += expectLost(runProgram(*communicator, "ringAllGather"), "rank 1 has ended or left");
+    wrong += expectFailure(runProgram(*communicator, "ringAllGather"), StatusCode::PeerLost, {"rank 1 has ended or left"});
     return wrong + (elapsedMs(start) > 5000 ? "too late" : "");
   });
   EXPECT_EQ(said, (std::vector<std::string>{"", "killed by signal 9", ""}));
@@ -186,7 +179,7 @@ TEST(Failure, AThreadThatLeavesIsLostToTheOthers) {
                        meeting.waitForAll(3);
                        if (communicator.rank() == 0)
                          return wrong; // and its communicator is destroyed
-                       return wrong + expectLost(runProgram(communicator, "ringAllGather"), "rank 0 has ended or left");
+                       return wrong + expectFailure(runProgram(communicator, "ringAllGather"), StatusCode::PeerLost, {"rank 0 has ended or left"});
                      }),
             "");
 }

@@ -177,6 +177,10 @@ std::string expectStatus(const Status &status, StatusCode code, const std::vecto
   return isRight ? "" : std::string(runtime::toString(status.code())) + ": " + status.message();
 }
 
+std::string expectFailure(const Status &status, StatusCode code, const std::vector<std::string> &texts) {
+  return expectStatus(status, status.code() == StatusCode::Aborted ? StatusCode::Aborted : code, texts);
+}
+
 int countEntries(const char *folder) {
   auto entries = std::filesystem::directory_iterator(folder);
   return static_cast<int>(std::distance(begin(entries), end(entries)));

@@ -49,6 +49,10 @@ void setRankEnvironment(int rank, int worldSize, int port);
 /// "" if the status has this code and its message contains all texts; else code and message.
 std::string expectStatus(const Status &status, StatusCode code, const std::vector<std::string> &texts = {});
 
+/// For a failure that ends the communicator: `code` from a call that was under way, Aborted with the same cause from
+/// one that began after another rank had noticed.
+std::string expectFailure(const Status &status, StatusCode code, const std::vector<std::string> &texts);
+
 /// The number of entries of a folder.
 int countEntries(const char *folder);
 /// Open descriptors of this process.
