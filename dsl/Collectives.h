@@ -18,14 +18,16 @@ struct CollectiveTraits {
   constexpr bool hasRoot() const { return isInputAtRoot || isOutputAtRoot; }
 };
 
-inline constexpr std::array<CollectiveTraits, 8> collectiveTraits{{{"AllGather", false, true, false, false, false},
-                                                                   {"ReduceScatter", true, false, false, false, true},
-                                                                   {"AllReduce", false, false, false, false, true},
-                                                                   {"Broadcast", false, false, true, false, false},
-                                                                   {"Reduce", false, false, false, true, true},
-                                                                   {"Gather", false, true, false, true, false},
-                                                                   {"Scatter", true, false, true, false, false},
-                                                                   {"AllToAll", true, true, false, false, false}}};
+inline constexpr std::array<CollectiveTraits, 10> collectiveTraits{{{"AllGather", false, true, false, false, false},
+                                                                    {"ReduceScatter", true, false, false, false, true},
+                                                                    {"AllReduce", false, false, false, false, true},
+                                                                    {"Broadcast", false, false, true, false, false},
+                                                                    {"Reduce", false, false, false, true, true},
+                                                                    {"Gather", false, true, false, true, false},
+                                                                    {"Scatter", true, false, true, false, false},
+                                                                    {"AllToAll", true, true, false, false, false},
+                                                                    {"Scan", false, false, false, false, true},
+                                                                    {"Exscan", false, false, false, false, true}}};
 
 constexpr const CollectiveTraits &traitsOf(CollectiveKind kind) { return collectiveTraits[size_t(kind)]; }
 

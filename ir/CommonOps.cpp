@@ -73,8 +73,9 @@ LogicalResult BufferOp::verify() {
     return emitOpError("buffer_c2: ") << int64_t(getBlocks()) << " block dimensions in a grid of " << getGrid().size();
   if (!isa<ChoreographyOp, ProgramOp>((*this)->getParentOp()))
     return emitOpError("buffer_c3: must be at the top level of a program");
-  if (getCut() && getRole() != BufferRole::Scratch && getRole() != BufferRole::Packets)
-    return emitOpError("buffer_c4: only scratch and packets have slots, not the ") << stringifyBufferRole(getRole());
+  if (getCut() && (isOfCaller(getRole()) || getRole() == BufferRole::Published))
+    return emitOpError("buffer_c4: only scratch, inbox and packets have slots, not the ")
+           << stringifyBufferRole(getRole());
   if (getCut() && getBlocks() != getGrid().size())
     return emitOpError("buffer_c5: ") << getBlocks() << " block dimensions in a grid of slots of " << getGrid().size();
   if (getLl128() && getRole() != BufferRole::Packets)

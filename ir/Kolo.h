@@ -69,7 +69,8 @@ constexpr bool hasBlockPerMember(CollectiveKind kind, BufferRole role) {
   return role == BufferRole::Output && (kind == AllGather || kind == Gather || kind == AllToAll);
 }
 constexpr bool isReduction(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce || kind == CollectiveKind::ReduceScatter;
+  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::Reduce || kind == CollectiveKind::ReduceScatter ||
+         kind == CollectiveKind::Scan || kind == CollectiveKind::Exscan;
 }
 
 /// Whether a slice size stands for a range of chunks rather than for one chunk. Ranged dimensions of a source and a

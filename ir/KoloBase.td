@@ -46,7 +46,8 @@ def CollectiveKind : I32EnumAttr<"CollectiveKind", "which collective", [
     I32EnumAttrCase<"AllGather", 0, "all_gather">, I32EnumAttrCase<"ReduceScatter", 1, "reduce_scatter">,
     I32EnumAttrCase<"AllReduce", 2, "all_reduce">, I32EnumAttrCase<"Broadcast", 3, "broadcast">,
     I32EnumAttrCase<"Reduce", 4, "reduce">, I32EnumAttrCase<"Gather", 5, "gather">,
-    I32EnumAttrCase<"Scatter", 6, "scatter">, I32EnumAttrCase<"AllToAll", 7, "all_to_all">]> {
+    I32EnumAttrCase<"Scatter", 6, "scatter">, I32EnumAttrCase<"AllToAll", 7, "all_to_all">,
+    I32EnumAttrCase<"Scan", 8, "scan">, I32EnumAttrCase<"Exscan", 9, "exscan">]> {
   let cppNamespace = "::kolo";
   let genSpecializedAttr = 0;
 }
@@ -54,7 +55,7 @@ def CollectiveKind : I32EnumAttr<"CollectiveKind", "which collective", [
 def BufferRole : I32EnumAttr<"BufferRole", "what a buffer is to the collective's caller", [
     I32EnumAttrCase<"Input", 0, "input">, I32EnumAttrCase<"Output", 1, "output">,
     I32EnumAttrCase<"Scratch", 2, "scratch">, I32EnumAttrCase<"Published", 3, "published">,
-    I32EnumAttrCase<"Packets", 4, "packets">]> {
+    I32EnumAttrCase<"Packets", 4, "packets">, I32EnumAttrCase<"Inbox", 5, "inbox">]> {
   let cppNamespace = "::kolo";
   let genSpecializedAttr = 0;
 }
@@ -218,6 +219,8 @@ def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAll
     lie ceil(count/cut) elements plus 16 bytes less one element apart, rounded up to a multiple of 16 bytes. No chunk is
     larger. A `cut` below 1 counts as 1.
 
+    An `inbox` is scratch memory that data from other hosts arrives in.
+
     A rank fills a `published` buffer before `kolo.chan.enter`; all ranks may read it after. There are two of each such buffer,
     which invocations use in turn. The buffer is small; a target says how small.
 
@@ -235,7 +238,7 @@ def BufferOp : KoloOp<"buffer", [AttrSizedOperandSegments, MemoryEffects<[MemAll
     buffer_c1: the type's grid rank is the number of grid operands.
     buffer_c2: 0 <= blocks <= grid rank.
     buffer_c3: buffers are made at the top level of a program, outside loops.
-    buffer_c4: only scratch and packets have slots.
+    buffer_c4: only scratch, inbox and packets have slots.
     buffer_c5: all grid dimensions of slots enumerate slots: `blocks` is the grid rank.
     buffer_c6: only packets are LL128.
     buffer_c7: the caller's buffers, input and output, have no codec.

@@ -166,6 +166,10 @@ std::optional<Bytes> expectedOutput(const SimulatedCall &simulated, int64_t rank
     return reduced(simulated, group, 0);
   case CollectiveKind::ReduceScatter:
     return reduced(simulated, group, member);
+  case CollectiveKind::Scan:
+    return reduced(simulated, llvm::ArrayRef(group).take_front(member + 1), 0);
+  case CollectiveKind::Exscan:
+    return reduced(simulated, llvm::ArrayRef(group).take_front(member), 0);
   case CollectiveKind::Broadcast:
     return gathered(simulated, root, 0);
   case CollectiveKind::Scatter:

@@ -59,6 +59,8 @@ int64_t numBlocks(const Call &call, BufferRole role) {
   case CollectiveKind::AllReduce:
   case CollectiveKind::Broadcast:
   case CollectiveKind::Reduce:
+  case CollectiveKind::Scan:
+  case CollectiveKind::Exscan:
     return 1;
   case CollectiveKind::AllGather:
   case CollectiveKind::Gather:
@@ -73,13 +75,16 @@ int64_t numBlocks(const Call &call, BufferRole role) {
 }
 
 bool exists(const Call &call, BufferRole role, int64_t rank) {
-  bool isRoot = memberNumber(call, rank) == call.root;
+  const int64_t member = memberNumber(call, rank);
+  const bool isRoot = member == call.root;
   switch (call.collective.getKind()) {
   case CollectiveKind::Reduce:
   case CollectiveKind::Gather:
     return isRoot || role != BufferRole::Output;
   case CollectiveKind::Scatter:
     return isRoot || role != BufferRole::Input;
+  case CollectiveKind::Exscan:
+    return member != 0 || role != BufferRole::Output;
   default:
     return true;
   }

@@ -241,6 +241,8 @@ std::optional<Bytes> expectedOutput(const DeviceCall &call, const std::vector<By
   int member = int(std::ranges::find(group, rank) - group.begin()), root = group[size_t(call.root)];
   if (runtime::isAtRoot(runtime::factsOf(call.collective).output) && member != call.root)
     return std::nullopt;
+  if (call.collective == CollectiveKind::Exscan && member == 0)
+    return std::nullopt;
   switch (call.collective) {
   case CollectiveKind::AllGather:
   case CollectiveKind::Gather:
@@ -252,6 +254,10 @@ std::optional<Bytes> expectedOutput(const DeviceCall &call, const std::vector<By
     return reduced(call, inputs, group, 0);
   case CollectiveKind::ReduceScatter:
     return reduced(call, inputs, group, member);
+  case CollectiveKind::Scan:
+    return reduced(call, inputs, {group.begin(), group.begin() + member + 1}, 0);
+  case CollectiveKind::Exscan:
+    return reduced(call, inputs, {group.begin(), group.begin() + member}, 0);
   case CollectiveKind::Broadcast:
     return gathered(call, inputs, {root}, 0);
   case CollectiveKind::Scatter:

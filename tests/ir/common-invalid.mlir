@@ -86,7 +86,7 @@ kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] {
   %c1 = arith.constant 1 : index
-  // expected-error @below {{buffer_c4: only scratch and packets have slots, not the output}}
+  // expected-error @below {{buffer_c4: only scratch, inbox and packets have slots, not the output}}
   %b = kolo.buffer output "b" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
 }
 
@@ -102,7 +102,7 @@ kolo.choreography @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes 
 
 kolo.chan.program @bad #kolo.collective<all_gather over 0> mesh ["rank"] meshes [] semaphores 2 {
   %c1 = arith.constant 1 : index
-  // expected-error @below {{buffer_c4: only scratch and packets have slots, not the output}}
+  // expected-error @below {{buffer_c4: only scratch, inbox and packets have slots, not the output}}
   %b = kolo.buffer output "b" grid(%c1) blocks 1 cut %c1 : !kolo.buffer<1>
 }
 

@@ -35,7 +35,8 @@ static_assert(dsl::collectiveTraits.size() == KOLO_NUM_COLLECTIVES);
 #define KOLO_TIE(CONSTANT, ENUMERATOR, ...) static_assert(int(BufferRole::ENUMERATOR) == KOLO_##CONSTANT);
 KOLO_FOR_EACH_BUFFER_ROLE(KOLO_TIE)
 #undef KOLO_TIE
-static_assert(getMaxEnumValForBufferRole() + 1 == KOLO_NUM_BUFFER_ROLES);
+// An inbox lies in scratch memory.
+static_assert(getMaxEnumValForBufferRole() == KOLO_NUM_BUFFER_ROLES && int(BufferRole::Inbox) == KOLO_NUM_BUFFER_ROLES);
 
 static_assert(maxMeshRanks == KOLO_MAX_MESH_RANKS);
 

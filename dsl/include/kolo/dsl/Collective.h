@@ -7,7 +7,18 @@
 
 namespace kolo::dsl {
 
-enum class CollectiveKind { AllGather, ReduceScatter, AllReduce, Broadcast, Reduce, Gather, Scatter, AllToAll };
+enum class CollectiveKind {
+  AllGather,
+  ReduceScatter,
+  AllReduce,
+  Broadcast,
+  Reduce,
+  Gather,
+  Scatter,
+  AllToAll,
+  Scan,
+  Exscan
+};
 
 /// A collective among all ranks of the mesh, or, with `over`, among every set of ranks that differ only in some
 /// dimensions. The ranks of a set are numbered row-major over these dimensions, in the order in which `over` names
@@ -27,6 +38,9 @@ inline const Collective Reduce{CollectiveKind::Reduce};
 inline const Collective Gather{CollectiveKind::Gather};
 inline const Collective Scatter{CollectiveKind::Scatter};
 inline const Collective AllToAll{CollectiveKind::AllToAll};
+/// Of every rank, the combination of its own input with those of the ranks before it; Exscan leaves its own out.
+inline const Collective Scan{CollectiveKind::Scan};
+inline const Collective Exscan{CollectiveKind::Exscan};
 
 /// The dimensions of the ranks, slowest first. Sizes are given when the collective is compiled.
 struct Mesh {

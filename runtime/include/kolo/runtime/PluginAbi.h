@@ -62,7 +62,9 @@ extern "C" {
   X(REDUCE, Reduce, "reduce", KOLO_BLOCK, KOLO_ROOT_BLOCK, 1)                                                          \
   X(GATHER, Gather, "gather", KOLO_BLOCK, KOLO_ROOT_BLOCKS, 0)                                                         \
   X(SCATTER, Scatter, "scatter", KOLO_ROOT_BLOCKS, KOLO_BLOCK, 0)                                                      \
-  X(ALL_TO_ALL, AllToAll, "all_to_all", KOLO_BLOCKS, KOLO_BLOCKS, 0)
+  X(ALL_TO_ALL, AllToAll, "all_to_all", KOLO_BLOCKS, KOLO_BLOCKS, 0)                                                   \
+  X(SCAN, Scan, "scan", KOLO_BLOCK, KOLO_BLOCK, 1)                                                                     \
+  X(EXSCAN, Exscan, "exscan", KOLO_BLOCK, KOLO_BLOCK, 1)
 
 /* Published memory is the runtime's. A rank writes it in `publish`; every rank may read it in `run` of the same call.
  *
