@@ -130,7 +130,7 @@ def CheckProgram : Pass<"kolo-check-program", "::kolo::ProgramOp"> {
   let options = [
     Option<"unproved", "unproved", "bool", "false", "warn instead of refusing, and mark the program `unproved`">,
     Option<"transport", "transport", "std::string", "\"\"",
-                        "shared, peer, network or network:nics=K; empty: network along network_dims, else shared">,
+                        "shared, peer, network, network:nics=K, staged or direct; empty: what network_dims and network_staged say">,
     Option<"budget", "budget", "int64_t", "int64_t(1) << 31", "bytes that the check of one mesh may take">,
     Option<"represented", "represented", "bool", "false", "let a smaller mesh stand for one that takes more">,
     Option<"standInBudget", "stand-in-budget", "int64_t", "1 << 20", "bytes that the check of such a smaller mesh may take">,

@@ -28,7 +28,7 @@ void buildChoreographyPipeline(OpPassManager &manager, const PipelineOptions &op
   if (!options.isChecked)
     choreography.addPass(createCheckChoreography());
   // Before FuseStripes, so that the variants of a stripe take turns with slots too. Published inputs may be read over a
-  // network, and packets are refused there.
+  // network that is not staged, and Project refuses packets there.
   if (!schedule.publishesInputs() && !schedule.usesPackets())
     choreography.addPass(createPlaceSlots());
   // Before any pass looks at the order of statements, which this one changes.

@@ -35,6 +35,8 @@ struct TransportChoice {
 
   /// Of the dimensions that are a network.
   std::vector<std::string> network() const;
+  /// Whether the network is staged. Throws ToolError (Usage) if it is along some dimensions and not along others.
+  bool isStaged() const;
   /// Throws ToolError (Usage) if the program's mesh does not have these dimensions.
   Transport of(ProgramOp program) const;
 };
@@ -52,9 +54,17 @@ std::string nameOf(ProgramOp program) { return program.getSymName().str(); }
 std::vector<std::string> TransportChoice::network() const {
   std::vector<std::string> names;
   for (const auto &[name, transport] : ofDims)
-    if (transport.name.starts_with("network"))
+    if (transport.name != "shared" && transport.name != "peer")
       names.push_back(name);
   return names;
+}
+
+bool TransportChoice::isStaged() const {
+  const size_t numStaged =
+      llvm::count_if(ofDims, [](const auto &transport) { return transport.second.name == "staged"; });
+  if (numStaged != 0 && numStaged != network().size())
+    throw ToolError(ExitCode::Usage, "--transport: a network is staged along all of its dimensions, or along none");
+  return numStaged != 0;
 }
 
 Transport TransportChoice::of(ProgramOp program) const {
@@ -78,7 +88,8 @@ Transport TransportChoice::of(ProgramOp program) const {
 Transport parseOne(const std::string &text) {
   std::optional<Transport> parsed = parseTransport(text);
   if (!parsed)
-    throw ToolError(ExitCode::Usage, "--transport: '" + text + "' is none of shared, peer, network, network:nics=4");
+    throw ToolError(ExitCode::Usage,
+                    "--transport: '" + text + "' is none of shared, peer, network, network:nics=4, staged, direct");
   return *parsed;
 }
 
@@ -256,6 +267,7 @@ void checkPrograms(const CheckCommand &command) {
   TransportChoice transports = parseTransports(command.transport);
   CompileRequest request = command.makeRequest();
   request.network = transports.network();
+  request.isStaged = transports.isStaged();
   request.represented = command.represented;
   bool isGuessRefuted = false;
   do
@@ -295,8 +307,9 @@ void addCheckCommand(CLI::App &app) {
   command->add_flag("-v,--verbose", options->isVerbose, "also the synchronisation of a rank in one call");
   command
       ->add_option("--transport", options->transport,
-                   "the transport of puts and signals: shared, peer, network or network:nics=4; or one for each\n"
-                   "dimension, node=network,gpu=shared, for the program that compile --network node makes")
+                   "the transport of puts and signals: shared, peer, network, network:nics=4, or between\n"
+                   "devices staged or direct; or one for each dimension, node=network,gpu=shared, for the\n"
+                   "program that compile --network node makes")
       ->capture_default_str();
   auto *represented = command->add_flag("--represented", options->represented,
                                         "check a smaller mesh in place of one that is beyond the budget");

@@ -57,7 +57,7 @@ void addListCommand(CLI::App &app) {
 namespace {
 struct CompileOptions : SourceOptions {
   std::string table, output, target = "cpu", sanitizer, types = "f16,bf16,f32", reductions = "sum,average",
-                             accumulate = "f32";
+                             accumulate = "f32", networkMemory = "direct";
   std::optional<std::string> ptxas, stage;
   std::vector<std::string> network;
   bool unproved = false, represented = false;
@@ -111,6 +111,8 @@ static bool hasTarget(const CompileRequest &request, const char *kind) {
 
 /// Throws ToolError (Usage).
 static void checkNetwork(const CompileRequest &request) {
+  if (request.isStaged && request.network.empty())
+    throw ToolError(ExitCode::Usage, "--network-memory staged: needs --network");
   if (request.network.empty())
     return;
   if (!request.irPath.empty())
@@ -134,6 +136,7 @@ static CompileRequest makeFullRequest(const CompileOptions &options) {
   const std::string &source = options.table.empty() ? options.what : options.table;
   request.output = options.output.empty() ? std::filesystem::path(source).stem().string() + ".so" : options.output;
   request.network = options.network;
+  request.isStaged = options.networkMemory == "staged";
   checkNetwork(request);
   request.unproved = options.unproved;
   request.represented = options.represented;
@@ -243,6 +246,12 @@ void addCompileCommand(CLI::App &app) {
                    "always sent, never read; without it, all ranks must be on one host")
       ->type_name("DIM")
       ->delimiter(',');
+  command
+      ->add_option("--network-memory", options->networkMemory,
+                   "how data crosses the network: direct, or staged in memory of the hosts, for\n"
+                   "devices whose memory the network does not reach")
+      ->check(CLI::IsMember({"direct", "staged"}))
+      ->capture_default_str();
   command->add_option("-o,--output", options->output,
                       "the plugin; without it, NAME.so. With --emit, the text; - or nothing: standard output");
   command->add_flag("--represented", options->represented,

@@ -70,7 +70,8 @@ std::string networkText(const Json &program) {
   std::string dims;
   for (const Json &dim : program.at("networkDims"))
     dims += (dims.empty() ? "" : ", ") + program.at("mesh").at(dim.get<size_t>()).get<std::string>();
-  return "ranks may be on different hosts along " + dims;
+  return "ranks may be on different hosts along " + dims +
+         (program.contains("networkMemory") ? ", " + program.at("networkMemory").get<std::string>() : "");
 }
 
 /// What an entry of the selection is for: "8", or "node=2,gpu=4".

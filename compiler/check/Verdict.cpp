@@ -56,6 +56,15 @@ std::optional<Transport> parseTransport(StringRef text) {
     return Transport{text.str(),
                      {true, false},
                      "a lane's puts and signals to a peer take one NIC, and a flush frees a put's source alone"};
+  if (text == "staged")
+    return Transport{text.str(),
+                     {true, false},
+                     "a lane's puts and signals to a peer wait in one queue, and a flush frees a put's source alone"};
+  if (text == "direct")
+    return Transport{text.str(),
+                     {true, false},
+                     "a signal is raised once the puts before it are in the device's memory, and a flush frees a put's "
+                     "source alone"};
   unsigned nics = 0;
   if (text.consume_front("network:nics=") && !text.getAsInteger(10, nics) && nics > 1)
     return Transport{("network:nics=" + Twine(nics)).str(),
@@ -93,12 +102,13 @@ Transport transportOf(ProgramOp program) {
   auto network = program->getAttrOfType<DenseI64ArrayAttr>(networkAttrName);
   if (!network)
     return *parseTransport("shared");
+  const StringRef remote = program->hasAttr(stagedAttrName) ? "staged" : "network";
   SmallVector<StringRef> names;
   SmallVector<Transport> transports;
   for (auto [dim, name] : llvm::enumerate(program.getMesh().getAsRange<StringAttr>())) {
     names.push_back(name.getValue());
     bool mayBeRemote = llvm::is_contained(network.asArrayRef(), int64_t(dim));
-    transports.push_back(*parseTransport(mayBeRemote ? "network" : "shared"));
+    transports.push_back(*parseTransport(mayBeRemote ? remote : "shared"));
   }
   return combineTransports(names, transports);
 }

@@ -61,13 +61,15 @@ struct Transport {
   /// of any.
   Arrival arrivalBetween(llvm::ArrayRef<int64_t> mesh, int64_t sender, int64_t receiver) const;
 };
-/// "shared", "peer", "network" (one NIC per lane) or "network:nics=K" (every put striped over K). Nothing when it is
-/// none of these.
+/// "shared", "peer", "network" (one NIC per lane) or "network:nics=K" (every put striped over K); between devices,
+/// "staged" (through memory of their hosts) or "direct" (from device memory to device memory). Nothing when it is none
+/// of these.
 std::optional<Transport> parseTransport(llvm::StringRef text);
 
 /// One transport for every dimension of a mesh. `names` are those of the dimensions, in the order of the mesh.
 Transport combineTransports(llvm::ArrayRef<llvm::StringRef> names, llvm::ArrayRef<Transport> transports);
-/// What a program is compiled for: a network along its `network_dims`, shared memory along the others.
+/// What a program is compiled for: a network along its `network_dims`, which may be staged, and shared memory along the
+/// others.
 Transport transportOf(ProgramOp program);
 
 struct CheckOptions {

@@ -98,9 +98,12 @@ BlockPosition createBlockPosition(mlir::OpBuilder &builder, mlir::Location loc, 
 mlir::Value createBytesTo(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
                           const BufferShape &buffer, mlir::Value number);
 
+/// The role in whose memory a buffer lies: an inbox is part of scratch memory.
+constexpr BufferRole memoryOf(BufferRole role) { return role == BufferRole::Inbox ? BufferRole::Scratch : role; }
+
 /// A buffer and its position.
 struct PlacedBuffer {
-  BufferRole role;
+  BufferRole role; // of its memory
   BufferShape shape;
   mlir::Value offset; // bytes from the beginning of the role's memory, of type index
 };

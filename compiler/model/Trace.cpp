@@ -104,7 +104,7 @@ bool Tracer::startGrids(int64_t rank) {
     for (auto [dim, extentRegister] : llvm::enumerate(buffer.gridRegisters)) {
       int64_t extent = code.evaluator.valueIn(extentRegister);
       // One rank alone may have no slots for what others would send; its program then never touches them.
-      int64_t least = buffer.role == BufferRole::Scratch || buffer.role == BufferRole::Packets ? 0 : 1;
+      int64_t least = isOfCaller(buffer.role) || buffer.role == BufferRole::Published ? 1 : 0;
       if (extent < least)
         return refuse(UINT32_MAX, "grid dimension " + std::to_string(dim) + " of '" + buffer.name + "' has " +
                                       std::to_string(extent) + " chunks");

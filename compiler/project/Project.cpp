@@ -62,13 +62,17 @@ private:
 LogicalResult Projector::checkNetwork(TransferOp transfer) {
   auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
   std::optional<StringRef> dim = networkDimOf(transfer);
-  if (!dim || roleOf(transfer.getSource()) == BufferRole::Published)
+  const bool isStaged = choreography->hasAttr(stagedAttrName);
+  if (!dim || (roleOf(transfer.getSource()) == BufferRole::Published && !isStaged))
     return success();
   if (roleOf(transfer.getDestination()) == BufferRole::Packets)
     return transfer.emitError() << "dimension '" << *dim << "' may be a network, which carries no packets";
   if (isPulled(transfer))
+    return transfer.emitError() << "dimension '" << *dim << "' may be a network, over which ranks read nothing"
+                                << (isStaged ? " where data is staged" : " but published inputs");
+  if (isStaged && roleOf(transfer.getDestination()) != BufferRole::Inbox)
     return transfer.emitError() << "dimension '" << *dim
-                                << "' may be a network, over which ranks read nothing but published inputs";
+                                << "' may be a network, which is staged: data arrives in an inbox";
   return success();
 }
 

@@ -185,7 +185,7 @@ void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
 static bool isReadAfterwards(FuseOp fuse) {
   auto buffer = fuse.getBuffer().getDefiningOp<BufferOp>();
   bool isOnce = fuse.isOverwriting() || isa<ProgramOp>(fuse->getParentOp());
-  if (buffer.getRole() != BufferRole::Scratch || !isOnce)
+  if (memoryOf(buffer.getRole()) != BufferRole::Scratch || !isOnce)
     return true;
   return llvm::any_of(buffer->getUsers(), [&](Operation *user) {
     auto move = dyn_cast<MoveInterface>(user);

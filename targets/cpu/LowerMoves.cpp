@@ -85,7 +85,7 @@ LogicalResult ProgramLowering::lowerBytes(BufferRole role, const std::string &na
   frame.call.packetStride = createPacketStride(builder, loc, frame.call);
   frame.call.numLanes = shape.loadIndex(offsetof(KoloShape, numLanes));
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
-    if (buffer.getRole() != role)
+    if (memoryOf(buffer.getRole()) != role)
       continue;
     for (Value extent : buffer->getOperands())
       if (failed(cloneShapeArithmetic(extent)))
@@ -184,7 +184,7 @@ void ProgramLowering::lowerOwn(Operation &op) {
 }
 
 void ProgramLowering::addBuffer(BufferOp buffer) {
-  bases[buffer] = access().localBuffer(int(buffer.getRole()));
+  bases[buffer] = access().localBuffer(int(memoryOf(buffer.getRole())));
   placeBuffer(buffer);
 }
 

@@ -144,6 +144,8 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
   result["shared"] = namesOfShared(program);
   if (auto network = program->getAttrOfType<DenseI64ArrayAttr>(networkAttrName))
     result["networkDims"] = toVector(network);
+  if (program->hasAttr(stagedAttrName))
+    result["networkMemory"] = "staged";
   result["inPlace"] = stringifyInPlace(program.getInPlace()).str();
   result["statements"] = describeStatements(lowered);
   return result;

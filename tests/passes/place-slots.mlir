@@ -148,3 +148,41 @@ kolo.choreography @nested #kolo.collective<all_reduce over 0> mesh ["rank"] mesh
     }
   }
 }
+
+// -----
+
+// A staged network: what overwrites the output arrives in an inbox, from where the receiver copies it, and what combines
+// likewise. Memory of the program's own becomes an inbox itself. Within a node nothing changes.
+// CHECK-LABEL: @staged
+// CHECK: [[OUT:%.*]] = kolo.buffer output "out"
+// CHECK: [[SLOTS:%.*]] = kolo.buffer inbox "arriving0" grid(%{{.*}}) blocks 1 cut
+// CHECK: [[OWN:%.*]] = kolo.buffer inbox "own" grid(
+// CHECK: scf.for
+// CHECK: kolo.transfer [[OUT]] -> [[SLOTS]] to [next
+// CHECK: kolo.copy [[SLOTS]] -> [[OUT]] {
+// CHECK: kolo.transfer [[OUT]] -> [[OWN]] to [next
+// CHECK: kolo.transfer [[OUT]] -> [[OUT]] to [keep, others]
+kolo.choreography @staged #kolo.collective<all_gather over 0, 1> mesh ["node", "gpu"] meshes [[2, 2]]
+    attributes {network_dims = array<i64: 0>, network_staged} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %last = arith.subi %n, %c1 : index
+  %out = kolo.buffer output "out" grid(%n) blocks 0 : !kolo.buffer<1>
+  %own = kolo.buffer scratch "own" grid(%n) blocks 0 : !kolo.buffer<1>
+  scf.for %s = %c0 to %last step %c1 {
+    kolo.transfer %out -> %out to [next %c1, keep] {
+    ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
+      %i = arith.subi %node, %s : index
+      kolo.slices from [%i] size [%c1] to [%i] size [%c1]
+    } : !kolo.buffer<1> -> !kolo.buffer<1>
+  }
+  kolo.transfer %out -> %own to [next %c1, keep] {
+  ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
+    kolo.slices from [%c0] size [%n] to [%c0] size [%n]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+  kolo.transfer %out -> %out to [keep, others] {
+  ^bb0(%node: index, %gpu: index, %otherNode: index, %otherGpu: index):
+    kolo.slices from [%gpu] size [%c1] to [%gpu] size [%c1]
+  } : !kolo.buffer<1> -> !kolo.buffer<1>
+}

@@ -153,29 +153,32 @@ OwningOpRef<ModuleOp> parseIr(MLIRContext &context, const std::string &path, Mis
   return module;
 }
 
-/// Notes along which dimensions ranks may be on different hosts.
-void markNetwork(ModuleOp module, ArrayRef<std::string> names) {
+/// Notes along which dimensions ranks may be on different hosts, and how data gets there.
+void markNetwork(ModuleOp module, const CompileRequest &request) {
   for (auto choreography : module.getOps<ChoreographyOp>()) {
     SmallVector<int64_t> dims;
     for (auto [number, dim] : llvm::enumerate(choreography.getMesh().getAsRange<StringAttr>()))
-      if (llvm::is_contained(names, dim.getValue()))
+      if (llvm::is_contained(request.network, dim.getValue()))
         dims.push_back(int64_t(number));
-    if (!dims.empty())
-      choreography->setDiscardableAttr(networkAttrName, DenseI64ArrayAttr::get(module.getContext(), dims));
+    if (dims.empty())
+      continue;
+    choreography->setDiscardableAttr(networkAttrName, DenseI64ArrayAttr::get(module.getContext(), dims));
+    if (request.isStaged)
+      choreography->setDiscardableAttr(stagedAttrName, UnitAttr::get(module.getContext()));
   }
 }
 
 OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
   if (request.irPath.empty()) {
     auto module = emitDefinitions(context, {request.definitions, request.meshes, request.codecs}, mistakes);
-    markNetwork(*module, request.network);
+    markNetwork(*module, request);
     return module;
   }
   checkChoices(request.codecs, {}); // IR has its codecs
   if (isForeignFile(request.irPath))
     return importForeign(context, request.irPath);
   auto module = parseIr(context, request.irPath, mistakes);
-  markNetwork(*module, request.network);
+  markNetwork(*module, request);
   return module;
 }
 
@@ -216,7 +219,7 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
   OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
   for (const ProgramRequest &program : request.programs) {
     OwningOpRef<ModuleOp> module = emitDefinitions(context, {{program.definition}, program.meshes}, mistakes);
-    markNetwork(*module, request.network);
+    markNetwork(*module, request);
     keepCoded(*module, choreographies);
     options.schedule = resolveOrThrow(program.schedule, setting);
     if (failed(runChannelPipeline(*module, options)))

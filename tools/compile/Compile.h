@@ -54,6 +54,7 @@ struct CompileRequest {
   bool optimize = true;                     // false: required passes only
   Schedule schedule = {};
   std::vector<std::string> network = {}; // dimensions of the meshes whose ranks may be on different hosts
+  bool isStaged = false;                 // true: what crosses the network does so in memory of hosts
   bool unproved = false;                 // true: what is not proved is packed all the same
   bool represented = false;              // true: a smaller mesh may stand for one that is beyond the budget
   bool searchesInFull = false;           // as of PipelineOptions, for compileToChannel
