@@ -35,8 +35,8 @@ struct TransportChoice {
 
   /// Of the dimensions that are a network.
   std::vector<std::string> network() const;
-  /// Whether the network is staged. Throws ToolError (Usage) if it is along some dimensions and not along others.
-  bool isStaged() const;
+  /// Throws ToolError (Usage) if the network is staged along some dimensions and not along others.
+  NetworkMemory networkMemory() const;
   /// Throws ToolError (Usage) if the program's mesh does not have these dimensions.
   Transport of(ProgramOp program) const;
 };
@@ -59,12 +59,12 @@ std::vector<std::string> TransportChoice::network() const {
   return names;
 }
 
-bool TransportChoice::isStaged() const {
+NetworkMemory TransportChoice::networkMemory() const {
   const size_t numStaged =
       llvm::count_if(ofDims, [](const auto &transport) { return transport.second.name == "staged"; });
   if (numStaged != 0 && numStaged != network().size())
     throw ToolError(ExitCode::Usage, "--transport: a network is staged along all of its dimensions, or along none");
-  return numStaged != 0;
+  return numStaged != 0 ? NetworkMemory::Staged : NetworkMemory::Direct;
 }
 
 Transport TransportChoice::of(ProgramOp program) const {
@@ -267,7 +267,7 @@ void checkPrograms(const CheckCommand &command) {
   TransportChoice transports = parseTransports(command.transport);
   CompileRequest request = command.makeRequest();
   request.network = transports.network();
-  request.isStaged = transports.isStaged();
+  request.networkMemory = transports.networkMemory();
   request.represented = command.represented;
   bool isGuessRefuted = false;
   do

@@ -111,7 +111,7 @@ static bool hasTarget(const CompileRequest &request, const char *kind) {
 
 /// Throws ToolError (Usage).
 static void checkNetwork(const CompileRequest &request) {
-  if (request.isStaged && request.network.empty())
+  if (request.networkMemory == NetworkMemory::Staged && request.network.empty())
     throw ToolError(ExitCode::Usage, "--network-memory staged: needs --network");
   if (request.network.empty())
     return;
@@ -136,7 +136,7 @@ static CompileRequest makeFullRequest(const CompileOptions &options) {
   const std::string &source = options.table.empty() ? options.what : options.table;
   request.output = options.output.empty() ? std::filesystem::path(source).stem().string() + ".so" : options.output;
   request.network = options.network;
-  request.isStaged = options.networkMemory == "staged";
+  request.networkMemory = parseNetworkMemory(options.networkMemory);
   checkNetwork(request);
   request.unproved = options.unproved;
   request.represented = options.represented;

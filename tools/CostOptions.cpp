@@ -15,6 +15,12 @@ namespace kolo::tools {
 void CostOptions::addTo(CLI::App &command, bool hasMesh) {
   command.add_option("--machine", machine, "a machine that ships with Kolo, or the file of one (kolo machine)")
       ->required();
+  command
+      .add_option("--network-memory", networkMemory,
+                  "how data crosses the network: direct, or staged in memory of the hosts. Programs are\n"
+                  "then those of kolo compile --network, along all dimensions between nodes. Without it\n"
+                  "they may also read from other nodes and send them packets, which does not run there")
+      ->check(CLI::IsMember({"direct", "staged"}));
   if (hasMesh)
     command.add_option("--mesh", mesh, "ranks by dimension, slowest first: node=128,gpu=8")->required();
   command.add_option("--placement", placement,
@@ -36,7 +42,14 @@ void CostOptions::addTo(CLI::App &command, bool hasMesh) {
       ->expected(0, 1);
 }
 
-cost::Machine CostOptions::readMachine() const { return orThrow(cost::Machine::read(machine), "--machine: "); }
+cost::Machine CostOptions::readMachine() const {
+  cost::Machine read = orThrow(cost::Machine::read(machine), "--machine: ");
+  return network() == NetworkMemory::Staged ? orThrow(read.staged(), "--network-memory: ") : read;
+}
+
+std::optional<NetworkMemory> CostOptions::network() const {
+  return networkMemory.empty() ? std::nullopt : std::optional(parseNetworkMemory(networkMemory));
+}
 
 runtime::Mesh CostOptions::parsedMesh() const { return parseMesh(mesh); }
 

@@ -15,14 +15,18 @@ namespace kolo::tools {
 
 /// The machine, what runs where on it, sizes, and how results are printed.
 struct CostOptions {
-  std::string machine, mesh, placement, rates = "peak", bytes = "1K..1G";
+  std::string machine, mesh, placement, rates = "peak", bytes = "1K..1G", networkMemory;
   std::optional<std::string> json; // a file; empty or "-": standard output
 
-  /// --machine, --mesh, --placement, --rates, --bytes and --json. `explore` has --nodes instead of --mesh.
+  /// --machine, --network-memory, --mesh, --placement, --rates, --bytes and --json. `explore` has --nodes instead of
+  /// --mesh.
   void addTo(CLI::App &command, bool hasMesh = true);
 
   // All throw ToolError (Usage), whose message begins with the flag or the file at fault.
+  /// With a staged network where --network-memory says so.
   cost::Machine readMachine() const;
+  /// Nothing: programs are costed as if all ranks were on one host.
+  std::optional<NetworkMemory> network() const;
   runtime::Mesh parsedMesh() const;
   cost::Placement place(const cost::Machine &on) const;
   cost::Rates parsedRates() const;

@@ -201,12 +201,34 @@ static runtime::Mesh meshFor(const CompileRequest &request) {
   return flattenFor(request.definitions.front(), request.meshes.front());
 }
 
+/// The dimensions of a mesh along which ranks are on several nodes.
+static std::vector<std::string> dimsBetweenNodes(const cost::Placement &placement) {
+  const cost::PlacedMesh &mesh = placement.mesh();
+  std::vector<std::string> dims;
+  int64_t stride = mesh.numRanks();
+  for (size_t dim = 0; dim < mesh.sizes.size(); ++dim) {
+    stride /= mesh.sizes[dim];
+    bool isBetween = false;
+    for (int64_t rank = 0; rank < mesh.numRanks() && !isBetween; ++rank)
+      isBetween = rank / stride % mesh.sizes[dim] > 0 && placement.nodeOf(rank) != placement.nodeOf(rank - stride);
+    if (isBetween)
+      dims.push_back(mesh.names[dim]);
+  }
+  return dims;
+}
+
 PlacedRequest::PlacedRequest(CompileRequest asked, const CostOptions &options, const cost::Machine &machine)
     : request(std::move(asked)),
       // The host's own programs rely on its runtime, which has all ranks agree on a call.
       runners(machine.name() == "host" ? Runners::Host : Runners::Any),
       placement(orThrow(cost::Placement::create(machine, toPlacedMesh(meshFor(request)), options.placement))) {
   request.meshes = {meshFor(request)};
+  if (std::optional<NetworkMemory> network = options.network()) {
+    if (!request.irPath.empty())
+      throw ToolError(ExitCode::Usage, "--network-memory: " + request.irPath + " has its steps, and is taken as it is");
+    request.network = dimsBetweenNodes(placement);
+    request.networkMemory = *network;
+  }
   const dsl::Definition &definition = request.definitions.front();
   schedule = {definition.name, request.schedule, request.meshes.front().toString(), {}};
   if (definition.collective.dims.empty() || request.meshes.front().dims().size() == 1)

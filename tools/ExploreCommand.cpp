@@ -307,7 +307,7 @@ void writePlugin(const Report &report) {
   const std::filesystem::path folder = report.command.plugins;
   std::filesystem::create_directories(folder);
   const std::vector<Selected> table = tableOf(report.request, report.found);
-  CompileRequest request = requestFor(report.found, table);
+  CompileRequest request = requestFor(report.request, report.found, table);
   Targets targets = parseTargets(report.command.target);
   request.cpu = targets.cpu;
   request.devices = targets.devices;
@@ -380,8 +380,9 @@ void exploreCommand(const ExploreCommand &command) {
                     fmt::format("--max-lanes: {} does not say what a lane moves, so more lanes make nothing faster",
                                 machine.name()));
   ExploreRequest request{
-      collective, machine,           command.nodes,    command.sizes(),           command.parsedRates(),
-      search,     command.runnersUp, command.maxLanes, command.maxScratchBytes(), command.counts.law()};
+      collective,       machine,           command.nodes,    command.sizes(),           command.parsedRates(),
+      search,           command.runnersUp, command.maxLanes, command.maxScratchBytes(), command.counts.law(),
+      command.network()};
   checkCounts(request);
   const Exploration found = tools::explore(request);
   Report report{command, request, found};

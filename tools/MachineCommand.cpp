@@ -77,6 +77,9 @@ private:
           bandwidthText(speed.memoryBandwidth), percent(speed.memoryShare));
     if (speed.memoryWrites.peak > 0)
       add("  memory: writes at most {}\n", bandwidthText(speed.memoryWrites));
+    if (const std::optional<HostMemory> &host = machine.hostMemory())
+      add("  host: memory of {}, reached by a {} link of each device\n", bandwidthText(host->bandwidth),
+          machine.linkClasses()[size_t(host->linkClass)].name);
     if (speed.laneBandwidth.peak > 0)
       add("  lane: moves {}\n  lane: reduces {}\n", bandwidthText(speed.laneBandwidth),
           bandwidthText(speed.laneReduction));

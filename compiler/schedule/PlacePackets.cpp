@@ -148,6 +148,11 @@ struct PlacePackets : impl::PlacePacketsBase<PlacePackets> {
       return signalPassFailure();
     SmallVector<TransferOp> transfers;
     choreography.walk([&](TransferOp transfer) { transfers.push_back(transfer); });
+    for (TransferOp transfer : transfers)
+      if (std::optional<StringRef> dim = networkDimOf(transfer)) {
+        transfer.emitError() << "dimension '" << *dim << "' may be a network, which carries no packets";
+        return signalPassFailure();
+      }
     for (auto [number, transfer] : llvm::enumerate(transfers)) {
       bool isRepeating = apart->iterations.contains(transfer);
       if (failed(checkDraws(transfer)))

@@ -153,32 +153,17 @@ OwningOpRef<ModuleOp> parseIr(MLIRContext &context, const std::string &path, Mis
   return module;
 }
 
-/// Notes along which dimensions ranks may be on different hosts, and how data gets there.
-void markNetwork(ModuleOp module, const CompileRequest &request) {
-  for (auto choreography : module.getOps<ChoreographyOp>()) {
-    SmallVector<int64_t> dims;
-    for (auto [number, dim] : llvm::enumerate(choreography.getMesh().getAsRange<StringAttr>()))
-      if (llvm::is_contained(request.network, dim.getValue()))
-        dims.push_back(int64_t(number));
-    if (dims.empty())
-      continue;
-    choreography->setDiscardableAttr(networkAttrName, DenseI64ArrayAttr::get(module.getContext(), dims));
-    if (request.isStaged)
-      choreography->setDiscardableAttr(stagedAttrName, UnitAttr::get(module.getContext()));
-  }
-}
-
 OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
   if (request.irPath.empty()) {
     auto module = emitDefinitions(context, {request.definitions, request.meshes, request.codecs}, mistakes);
-    markNetwork(*module, request);
+    markNetwork(*module, {request.network.begin(), request.network.end()}, request.networkMemory);
     return module;
   }
   checkChoices(request.codecs, {}); // IR has its codecs
   if (isForeignFile(request.irPath))
     return importForeign(context, request.irPath);
   auto module = parseIr(context, request.irPath, mistakes);
-  markNetwork(*module, request);
+  markNetwork(*module, {request.network.begin(), request.network.end()}, request.networkMemory);
   return module;
 }
 
@@ -219,7 +204,7 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
   OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
   for (const ProgramRequest &program : request.programs) {
     OwningOpRef<ModuleOp> module = emitDefinitions(context, {{program.definition}, program.meshes}, mistakes);
-    markNetwork(*module, request);
+    markNetwork(*module, {request.network.begin(), request.network.end()}, request.networkMemory);
     keepCoded(*module, choreographies);
     options.schedule = resolveOrThrow(program.schedule, setting);
     if (failed(runChannelPipeline(*module, options)))
@@ -230,6 +215,24 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
 }
 
 } // namespace
+
+NetworkMemory parseNetworkMemory(const std::string &name) {
+  return name == "staged" ? NetworkMemory::Staged : NetworkMemory::Direct;
+}
+
+void markNetwork(ModuleOp module, const std::set<std::string> &dims, NetworkMemory memory) {
+  for (auto choreography : module.getOps<ChoreographyOp>()) {
+    SmallVector<int64_t> numbers;
+    for (auto [number, dim] : llvm::enumerate(choreography.getMesh().getAsRange<StringAttr>()))
+      if (dims.contains(dim.str()))
+        numbers.push_back(int64_t(number));
+    if (numbers.empty())
+      continue;
+    choreography->setDiscardableAttr(networkAttrName, DenseI64ArrayAttr::get(module.getContext(), numbers));
+    if (memory == NetworkMemory::Staged)
+      choreography->setDiscardableAttr(stagedAttrName, UnitAttr::get(module.getContext()));
+  }
+}
 
 static Setting settingOf(const CompileRequest &request) {
   return {request.devices.empty() ? Runners::Host : Runners::HostAndDevices, request.optimize};

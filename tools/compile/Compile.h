@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,15 @@ struct SelectionRequest {
   int lanes = 0; // of every rank on devices; 0: it does not say
 };
 
+/// How data crosses a network: from memory of the ranks to memory of the ranks, or staged in memory of their hosts.
+enum class NetworkMemory { Direct, Staged };
+
+/// "direct" or "staged".
+NetworkMemory parseNetworkMemory(const std::string &name);
+
+/// Notes along which dimensions of their meshes the ranks of choreographies may be on different hosts.
+void markNetwork(mlir::ModuleOp module, const std::set<std::string> &dims, NetworkMemory memory);
+
 struct CompileRequest {
   std::vector<dsl::Definition> definitions; // the plugin's programs, all on meshes of the same dimensions
   std::vector<runtime::Mesh> meshes;        // at least one; each with the definitions' dimensions
@@ -54,13 +64,13 @@ struct CompileRequest {
   bool optimize = true;                     // false: required passes only
   Schedule schedule = {};
   std::vector<std::string> network = {}; // dimensions of the meshes whose ranks may be on different hosts
-  bool isStaged = false;                 // true: what crosses the network does so in memory of hosts
-  bool unproved = false;                 // true: what is not proved is packed all the same
-  bool represented = false;              // true: a smaller mesh may stand for one that is beyond the budget
-  bool searchesInFull = false;           // as of PipelineOptions, for compileToChannel
-  std::optional<int64_t> budget = {};    // bytes that the check of one mesh may take; nothing: PipelineOptions' own
-  bool sanitizeThread = false;           // true: code for processes under the thread sanitizer, and only for those
-  std::string cpu = {};                  // level of x86-64 that the host's code is for; empty: any with AVX2
+  NetworkMemory networkMemory = NetworkMemory::Direct;
+  bool unproved = false;              // true: what is not proved is packed all the same
+  bool represented = false;           // true: a smaller mesh may stand for one that is beyond the budget
+  bool searchesInFull = false;        // as of PipelineOptions, for compileToChannel
+  std::optional<int64_t> budget = {}; // bytes that the check of one mesh may take; nothing: PipelineOptions' own
+  bool sanitizeThread = false;        // true: code for processes under the thread sanitizer, and only for those
+  std::string cpu = {};               // level of x86-64 that the host's code is for; empty: any with AVX2
   std::vector<DeviceArchitecture> devices = {}; // to pack code for, beside the host's
   DeviceOptions deviceOptions = {};
   std::string ptxas = {}; // path of the program that makes cubins of PTX; empty: PTX alone is packed

@@ -71,7 +71,7 @@ PlacedMesh CandidatePrograms::fewNodes(const PlacedCandidate &candidate) const {
 /// The choreography on few nodes, after the passes on it; null with the reason.
 OwningOpRef<ModuleOp> CandidatePrograms::emit(unsigned thread, const PlacedCandidate &candidate, std::string &reason) {
   Workshop &workshop = coster.workshop(thread);
-  OwningOpRef<ModuleOp> module = workshop.emit(candidate.definition, fewNodes(candidate).sizes, reason);
+  OwningOpRef<ModuleOp> module = workshop.emit(candidate.definition, fewNodes(candidate), reason);
   if (module)
     reason =
         workshop.run(*module, buildChoreographyPipeline, {.schedule = resolved(candidate.schedule), .isChecked = true});

@@ -49,6 +49,12 @@ PlacedMesh shrink(PlacedMesh mesh, int64_t devicesPerNode, int64_t mostNodes) {
   return mesh;
 }
 
+std::set<std::string> networkDimsOf(const PlacedMesh &mesh) {
+  std::set<std::string> dims(mesh.names.begin(), mesh.names.end());
+  std::erase_if(dims, isOfNode);
+  return dims;
+}
+
 int64_t shrinkBytes(int64_t bytes, KoloCollective collective, const PlacedMesh &from, const PlacedMesh &to) {
   if (collective == KOLO_BROADCAST || collective == KOLO_REDUCE)
     return bytes;
@@ -61,19 +67,20 @@ ResolvedSchedule resolved(const Schedule &schedule) {
   return std::get<ResolvedSchedule>(result);
 }
 
-OwningOpRef<ModuleOp> Workshop::emit(const dsl::Definition &definition, const std::vector<int64_t> &sizes,
-                                     std::string &reason) {
+OwningOpRef<ModuleOp> Workshop::emit(const dsl::Definition &definition, const PlacedMesh &mesh, std::string &reason) {
   renew();
   std::unique_ptr<dsl::Recording> recording = dsl::record(definition);
   if (!recording->diagnostics.empty()) {
     reason = recording->diagnostics.front().message;
     return nullptr;
   }
-  if (const dsl::Requirement *unmet = dsl::findUnmet(*recording, sizes)) {
+  if (const dsl::Requirement *unmet = dsl::findUnmet(*recording, mesh.sizes)) {
     reason = "needs " + unmet->what;
     return nullptr;
   }
-  OwningOpRef<ModuleOp> module = dsl::emitChoreography(*context, *recording, {sizes});
+  OwningOpRef<ModuleOp> module = dsl::emitChoreography(*context, *recording, {mesh.sizes});
+  if (network)
+    markNetwork(*module, networkDimsOf(mesh), *network);
   placeOnLines(*module, definition.name + ".cpp", dsl::printSource(*recording, "").lines);
   auto check = [](OpPassManager &manager, const PipelineOptions &) {
     manager.nest<ChoreographyOp>().addPass(createCheckChoreography());
@@ -145,6 +152,13 @@ static bool areAlike(const Schedule &a, const Schedule &b) {
   return a.protocol == b.protocol && a.transfers == b.transfers;
 }
 
+std::vector<Workshop> Coster::makeWorkshops(const ExploreRequest &request) {
+  std::vector<Workshop> all;
+  for (unsigned thread = 0; thread < request.search.numThreads; ++thread)
+    all.emplace_back(request);
+  return all;
+}
+
 Costs Coster::cost(unsigned thread, const dsl::Definition &definition, const PlacedMesh &mesh,
                    const std::string &placement, const std::function<int64_t(int64_t)> &bytesFor) {
   Costs costs{std::vector<std::vector<double>>(schedules.size()), std::vector<std::string>(schedules.size())};
@@ -155,8 +169,8 @@ Costs Coster::cost(unsigned thread, const dsl::Definition &definition, const Pla
   OwningOpRef<ModuleOp> module;
   // The passes take longer the more ranks there are; what they make is the same for any number of nodes.
   if (reason.empty())
-    module = workshops[thread].emit(definition,
-                                    shrink(mesh, request.machine.devicesPerNode(), mostSimulatedNodes).sizes, reason);
+    module =
+        workshops[thread].emit(definition, shrink(mesh, request.machine.devicesPerNode(), mostSimulatedNodes), reason);
   if (!module) {
     costs.refusals.assign(schedules.size(), reason);
     return costs;

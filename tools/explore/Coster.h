@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,12 +42,18 @@ cost::PlacedMesh shrink(cost::PlacedMesh mesh, int64_t devicesPerNode, int64_t m
 /// Bytes that leave every chunk as large on fewer ranks.
 int64_t shrinkBytes(int64_t bytes, KoloCollective collective, const cost::PlacedMesh &from, const cost::PlacedMesh &to);
 
+/// The dimensions of such meshes whose ranks are on several nodes.
+std::set<std::string> networkDimsOf(const cost::PlacedMesh &mesh);
+
 /// What one thread works with.
 class Workshop {
 public:
+  /// Choreographies are marked for such a network.
+  explicit Workshop(const ExploreRequest &request) : network(request.numNodes > 1 ? request.network : std::nullopt) {}
+
   /// The choreography, its statements at their lines of the printed source; null with the reason when it is mistaken.
-  /// Checked on these sizes: passes need not do it again. Modules of earlier calls must be gone: the context may be.
-  mlir::OwningOpRef<mlir::ModuleOp> emit(const dsl::Definition &definition, const std::vector<int64_t> &sizes,
+  /// Checked on this mesh: passes need not do it again. Modules of earlier calls must be gone: the context may be.
+  mlir::OwningOpRef<mlir::ModuleOp> emit(const dsl::Definition &definition, const cost::PlacedMesh &mesh,
                                          std::string &reason);
 
   /// A module from text that the printer made, beside those of the last call of `emit`.
@@ -64,6 +71,7 @@ private:
   void renew();
   void placeOnLines(mlir::ModuleOp module, const std::string &file, const std::vector<unsigned> &lines);
 
+  std::optional<NetworkMemory> network;
   std::unique_ptr<mlir::MLIRContext> context;
   int numUses = 0;
 };
@@ -75,7 +83,7 @@ public:
   Coster(const ExploreRequest &request, std::vector<Schedule> schedules,
          std::optional<int64_t> mostScratchBytes = std::nullopt)
       : request(request), schedules(std::move(schedules)), mostScratchBytes(mostScratchBytes),
-        workshops(request.search.numThreads) {}
+        workshops(makeWorkshops(request)) {}
 
   const std::vector<Schedule> &tried() const { return schedules; }
   Workshop &workshop(unsigned thread) { return workshops[thread]; }
@@ -86,6 +94,7 @@ public:
       const std::function<int64_t(int64_t)> &bytesFor = [](int64_t bytes) { return bytes; });
 
 private:
+  static std::vector<Workshop> makeWorkshops(const ExploreRequest &request);
   void costGroup(Workshop &workshop, mlir::ModuleOp module, const cost::Placement &placement, size_t first, size_t last,
                  const std::function<int64_t(int64_t)> &bytesFor, explore::Costs &costs);
 

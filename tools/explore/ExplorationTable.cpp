@@ -1,5 +1,6 @@
 #include "tools/explore/ExplorationTable.h"
 #include "tools/compile/Schedules.h"
+#include "tools/explore/Coster.h"
 
 #include "kolo/runtime/Device.h"
 
@@ -142,10 +143,13 @@ std::vector<Selected> tableOf(const ExploreRequest &request, const Exploration &
   return std::move(maker.table);
 }
 
-CompileRequest requestFor(const Exploration &found, const std::vector<Selected> &table) {
+CompileRequest requestFor(const ExploreRequest &explored, const Exploration &found,
+                          const std::vector<Selected> &table) {
   CompileRequest request;
+  std::set<std::string> network;
   for (const auto &[entry, number] : table) {
     const PlacedCandidate &candidate = found.candidates[number];
+    network.merge(networkDimsOf(candidate.mesh));
     std::string name = entry.algorithm + suffixFor(entry.schedule);
     auto program =
         std::ranges::find(request.programs, name, [](const ProgramRequest &known) { return known.definition.name; });
@@ -157,6 +161,10 @@ CompileRequest requestFor(const Exploration &found, const std::vector<Selected> 
       program->meshes.push_back(mesh);
     request.selection.push_back(
         {entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh, "", false, entry.lanes});
+  }
+  if (explored.network && explored.numNodes > 1) {
+    request.network = {network.begin(), network.end()};
+    request.networkMemory = *explored.network;
   }
   return request;
 }

@@ -22,6 +22,6 @@ struct Selected {
 std::vector<Selected> tableOf(const ExploreRequest &request, const Exploration &found);
 
 /// The programs that a table names, in one plugin, which selects among them as the table says.
-CompileRequest requestFor(const Exploration &found, const std::vector<Selected> &table);
+CompileRequest requestFor(const ExploreRequest &explored, const Exploration &found, const std::vector<Selected> &table);
 
 } // namespace kolo::tools

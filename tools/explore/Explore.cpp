@@ -502,11 +502,11 @@ static std::vector<cost::Prediction> predictTabled(const PlacedCandidate &candid
 
 std::vector<cost::Prediction> predict(const PlacedCandidate &candidate, const ExploreRequest &request) {
   std::vector<cost::Prediction> predictions(request.sizes.size());
-  Workshop workshop;
+  Workshop workshop(request);
   std::string reason;
   PlacedMesh emitted =
       request.counts ? candidate.mesh : shrink(candidate.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
-  OwningOpRef<ModuleOp> module = workshop.emit(candidate.definition, emitted.sizes, reason);
+  OwningOpRef<ModuleOp> module = workshop.emit(candidate.definition, emitted, reason);
   if (module)
     reason = workshop.run(*module, buildChoreographyPipeline, {.schedule = resolved(candidate.schedule)});
   if (!reason.empty())

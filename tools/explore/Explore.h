@@ -23,6 +23,8 @@ struct ExploreRequest {
   int64_t mostLanes = 0;                                  // of every rank; 0: as many as it takes
   std::optional<int64_t> mostScratchBytes = std::nullopt; // of every rank
   std::optional<BlockLaw> counts = std::nullopt;          // of calls with block tables, of a collective that has blocks
+  /// How data crosses the network, so that all is left out that does not run there; nothing: nothing is.
+  std::optional<NetworkMemory> network = std::nullopt;
 };
 
 enum class Origin { Explored, Shipped, Rings };

@@ -97,10 +97,17 @@ struct Level {
   PerProtocol latency = {}; // of a message between two nodes whose innermost common unit is of this level
 };
 
+/// The memory of a node's host, which a staged network goes through.
+struct HostMemory {
+  Bandwidth bandwidth;           // bytes read plus bytes written
+  int linkClass;                 // of the link between each device and the host
+  bool hasNicsOnDevices = false; // NICs reach it by the link of the device that they hang on; else by their own
+};
+
 /// Something of a node that flows share: one direction of the links between two vertices, one direction of a NIC's
-/// wire, a switch, a memory.
+/// wire, a switch, a memory, or the way between a device and its host.
 struct Resource {
-  enum class Kind { Link, Switch, Memory };
+  enum class Kind { Link, Switch, Memory, Host };
   Kind kind;
   std::string name;       // as reports name it: "GCD 0 -> GCD 1", "NIC 0 -> network", "memory of GCD 0"
   int linkClass = -1;     // of a link or wire
@@ -154,6 +161,8 @@ public:
   int64_t numNodes() const { return nodes; }
   int devicesPerNode() const { return devices; }
   const DeviceSpeed &device() const { return speed; }
+  /// Nothing: the file does not say, and the network cannot be staged.
+  const std::optional<HostMemory> &hostMemory() const { return host; }
   /// Payload that a protocol carries, as a share of a link's bandwidth: 1 for bulk, about 0.5 for LL. 0: the machine's
   /// devices do not have the protocol.
   double payloadShare(Protocol protocol) const { return of(payload, protocol); }
@@ -180,6 +189,11 @@ public:
   const Route &toNetwork(int device) const { return outward[size_t(device)]; }
   const Route &fromNetwork(int device) const { return inward[size_t(device)]; }
 
+  /// The same machine, with a network that is staged: data for other nodes is written to memory of the host, which the
+  /// NIC reads; what arrives is written there by a NIC, and read by the device. All of that is part of toNetwork and of
+  /// fromNetwork, where the host's memory stands twice. The mistake: the file has no node.host.
+  std::variant<Machine, CostMistake> staged() const;
+
   /// Number, in levels(), of the innermost level that has a unit with both nodes in it; they differ.
   size_t commonLevel(int64_t nodeA, int64_t nodeB) const;
   int64_t unitOf(size_t level, int64_t node) const { return node / networkLevels[level].nodes; }
@@ -201,6 +215,7 @@ private:
   std::vector<Level> networkLevels;
   std::vector<Resource> nodeResources;
   std::vector<int> memories;
+  std::optional<HostMemory> host;
   std::vector<Route> routes, outward, inward;
 };
 

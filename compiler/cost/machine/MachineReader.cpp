@@ -126,7 +126,7 @@ private:
     names.push_back(name);
   }
 
-  JsonObject node() const { return root.object("node", {"devices", "switches", "nics", "links"}); }
+  JsonObject node() const { return root.object("node", {"devices", "switches", "nics", "links", "host"}); }
 
   void readNode() {
     readDevices();
@@ -139,6 +139,24 @@ private:
       addVertex(object, {VertexKind::Nic, object.name(), 0, int(object.oneOf("class", classNames, "link class"))});
     for (const JsonObject &object : node().objects("links", maxLinks, {"from", "to", "class", "count"}))
       addLink(object);
+    if (node().has("host"))
+      readHost(node().object("host", {"gigabytesPerSecond", "link", "hasNicsOnDevices"}));
+  }
+
+  void readHost(const JsonObject &object) {
+    machine.host = HostMemory{Bandwidth{object.number("gigabytesPerSecond", bandwidthRange) * giga},
+                              int(object.oneOf("link", classNames, "link class")),
+                              object.has("hasNicsOnDevices") && object.flag("hasNicsOnDevices")};
+    if (!machine.host->hasNicsOnDevices)
+      return;
+    for (const Link &link : machine.nodeLinks) {
+      auto isNic = [&](int vertex) { return machine.nodeVertices[size_t(vertex)].kind == VertexKind::Nic; };
+      if (isNic(link.from) || isNic(link.to))
+        if (int other = isNic(link.from) ? link.to : link.from; other >= machine.devices)
+          object.fail("hasNicsOnDevices",
+                      fmt::format("'{}' is linked to '{}', which is no device",
+                                  vertexNames[size_t(link.from + link.to - other)], vertexNames[size_t(other)]));
+    }
   }
 
   void addVertex(const JsonObject &object, Vertex vertex) {
