@@ -204,6 +204,14 @@ class Refutations(CheckTest):
         # Within a node no put crosses the network that stripes.
         self.succeeds("check", "nodeLocalAllGather", *rail[2:], "--transport", "node=network:nics=4")
 
+    def test_transports_of_devices(self):
+        rail = ("check", "railAllGather", "--mesh", "node=2,gpu=2", "--transport")
+        for transport, why in (("staged", "wait in one queue"), ("direct", "in the device's memory")):
+            states = self.states(self.succeeds(*rail, f"node={transport}"))
+            self.assertIn(f"proved; node={transport},gpu=shared: along node, ", states["V3"])
+            self.assertIn(why, states["V3"])
+        self.refuses(2, *rail, "node=staged,gpu=network", says=("--transport", "staged along all"))
+
     def test_nothing_is_pulled_along_a_network(self):
         words = ("check", "hierarchicalAllReduce", "--mesh", "node=2,gpu=2", "-v")
         self.assertIn("V1   right result                      proved", self.succeeds(*words, "--transport", "node=network"))

@@ -60,6 +60,23 @@ class Hosts(ToolTest):
                     self.assertIn("every byte is right", first[1])
                     self.assertEqual(others, [(0, "", "")] * 3)
 
+    def test_staged_data_arrives_in_inboxes(self):
+        for algorithm, mesh in (("ringAllGather", "rank=4"), ("oneShotAllReduce", "rank=4"), ("directGather", "rank=4"),
+                                ("railAllGather", "node=2,gpu=2"), ("hierarchicalAllReduce", "node=2,gpu=2")):
+            with self.subTest(algorithm=algorithm):
+                plugin = self.compiled(algorithm, "--network", mesh.partition("=")[0], "--network-memory", "staged", mesh=mesh)
+                first, *others = self.launch("run", plugin, "--count", "30011", mesh=mesh)
+                self.assertEqual((first[0], first[2]), (0, ""))
+                self.assertIn("every byte is right", first[1])
+                self.assertEqual(others, [(0, "", "")] * 3)
+        self.assertIn("on different hosts along node, staged", self.succeeds("inspect", plugin))
+        self.assertEqual(json.loads(self.succeeds("inspect", plugin, "--json"))["programs"][0]["networkMemory"], "staged")
+        self.refuses(2, "compile", "ringAllGather", "--mesh", "rank=4", "--network-memory", "staged",
+                     says=("--network-memory", "--network"))
+        found = self.mistakes("compile", "hierarchicalAllReduce", "--mesh", "node=2,gpu=2", "--network", "node",
+                              "--network-memory", "staged", "--protocol", "published")
+        self.assertIn("over which ranks read nothing where data is staged", found[0][2])
+
     def test_codecs_draw_alike_where_peers_have_no_address(self):
         for algorithm, network, name, mesh in (("quantisedRingAllReduce", "rank", "wire", "rank=4"),
                                                ("hybridAllReduce", "node", "network", "node=2,gpu=2")):

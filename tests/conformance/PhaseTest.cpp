@@ -6,6 +6,7 @@
 #include "compiler/check/Verdict.h"
 #include "dsl/EmitChoreography.h"
 #include "ir/reference/Interpreter.h"
+#include "tools/compile/Compile.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -24,12 +25,18 @@ constexpr int64_t numInvocations = 3; // what is published in one call is overwr
 /// One algorithm in both phases.
 class BothPhases {
 public:
-  BothPhases(const std::string &name, const Schedule &schedule = {}, bool optimize = true)
+  enum class Network { None, Staged };
+
+  /// A network is along the first dimension of the mesh.
+  BothPhases(const std::string &name, const Schedule &schedule = {}, bool optimize = true,
+             Network network = Network::None)
       : context(mlir::MLIRContext::Threading::DISABLED) {
     context.loadDialect<KoloDialect, mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::scf::SCFDialect>();
     std::unique_ptr<dsl::Recording> recording = dsl::record(definitionOf(name));
     module = dsl::emitChoreography(context, *recording, meshesOf(definitionOf(name)));
     lowered = module->clone();
+    if (network == Network::Staged)
+      tools::markNetwork(*lowered, {definitionOf(name).mesh.dims.front()}, tools::NetworkMemory::Staged);
     mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
     buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve(schedule, {.optimize = optimize}))});
     EXPECT_TRUE(mlir::succeeded(manager.run(*lowered)));
@@ -205,6 +212,15 @@ TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenSlicesFollowEachOther) {
 TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesWhenRanksEnterTogether) {
   BothPhases phases(GetParam(), {.entry = Entry::Together});
   EXPECT_EQ(firstFailureIn(phases, GetParam()), "");
+}
+
+TEST_P(EveryAlgorithm, MeansTheSameInBothPhasesOverAStagedNetwork) {
+  BothPhases phases(GetParam(), {}, /*optimize=*/true, BothPhases::Network::Staged);
+  EXPECT_EQ(firstFailureIn(phases, GetParam()), "");
+  if (definitionOf(GetParam()).mesh.dims.size() == 1)
+    phases.program().walk([](PutOp put) {
+      EXPECT_EQ(put.getDestination().getDefiningOp<BufferOp>().getRole(), BufferRole::Inbox) << "a peer is elsewhere";
+    });
 }
 
 TEST_P(EveryPublishingAlgorithm, MeansTheSameInBothPhases) {

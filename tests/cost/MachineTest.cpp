@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <functional>
+#include <variant>
 
 using namespace kolo;
 using namespace kolo::cost;
@@ -55,6 +56,22 @@ TEST(Machine, DevicesReachTheNetworkThroughTheNearestNic) {
   EXPECT_EQ(namesOf(frontier, frontier.fromNetwork(6)), (Names{"network -> hsn3", "hsn3 -> GCD 7", "GCD 7 -> GCD 6"}));
   EXPECT_TRUE(frontier.toNetwork(0).crossesNetwork);
   EXPECT_FALSE(frontier.route(0, 1).crossesNetwork);
+}
+
+TEST(Machine, AStagedNetworkGoesThroughMemoryOfTheHosts) {
+  Machine frontier = std::get<Machine>(machineCalled("frontier").staged());
+  const std::string memory = "memory of the host";
+  EXPECT_EQ(namesOf(frontier, frontier.toNetwork(0)),
+            (Names{"GCD 0 -> host", memory, memory, "host -> GCD 1", "GCD 1 -> hsn0", "hsn0 -> network"}));
+  EXPECT_EQ(namesOf(frontier, frontier.fromNetwork(6)),
+            (Names{"network -> hsn3", "hsn3 -> GCD 7", "GCD 7 -> host", memory, memory, "host -> GCD 6"}));
+  EXPECT_TRUE(frontier.toNetwork(0).crossesNetwork);
+  EXPECT_EQ(namesOf(frontier, frontier.route(0, 1)), (Names{"GCD 0 -> GCD 1"}));
+  Machine perlmutter = std::get<Machine>(machineCalled("perlmutter").staged());
+  EXPECT_EQ(namesOf(perlmutter, perlmutter.toNetwork(2)),
+            (Names{"GPU 2 -> host", memory, memory, "GPU 2 -> NIC 2", "NIC 2 -> network"}));
+  auto unknown = machineCalled("dgx-h100").staged();
+  EXPECT_NE(std::get<CostMistake>(unknown).message.find("node.host"), std::string::npos);
 }
 
 TEST(Machine, DevicesTakeNicsThatAreEquallyNearInTurn) {

@@ -11,10 +11,7 @@ public:
       : machine(direct), resources(resources), host(host) {
     const LinkClass &link = machine.linkClasses()[size_t(host.linkClass)];
     auto add = [&](const std::string &name) {
-      Resource way{Resource::Kind::Host, name};
-      way.peak = link.bandwidth;
-      way.kernelShare = link.kernelShare;
-      way.copyShare = link.copyShare;
+      Resource way{Resource::Kind::Host, name, -1, -1, -1, link.bandwidth, link.kernelShare, link.copyShare};
       resources.push_back(std::move(way));
     };
     firstWay = resources.size();
@@ -24,9 +21,7 @@ public:
       add("host -> " + name);
     }
     memory = int(resources.size());
-    Resource shared{Resource::Kind::Host, "memory of the host"};
-    shared.peak = host.bandwidth;
-    resources.push_back(std::move(shared));
+    resources.push_back({Resource::Kind::Host, "memory of the host", -1, -1, -1, host.bandwidth});
   }
 
   Route out(int device, const Route &direct) const {
