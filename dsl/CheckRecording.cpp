@@ -34,7 +34,8 @@ public:
     if (recording.buffers[size_t(statement.destination.buffer)].role == RecordedBuffer::Role::Input)
       mistake("the input may not be written; use inPlace() or a scratch buffer");
     if (statement.isReducing && !traitsOf(recording.definition.collective.kind).reduces)
-      mistake("this collective has no reduction; reduce() belongs to reduce-scatter, all-reduce and reduce");
+      mistake(
+          "this collective has no reduction; reduce() belongs to reduce-scatter, all-reduce, reduce, scan and exscan");
   }
 
 private:

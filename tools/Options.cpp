@@ -140,6 +140,8 @@ Bandwidths bandwidthsFor(const RankJob &job, int64_t count, double microseconds)
     return {algorithm, algorithm * 2 * (n - 1) / n};
   case Broadcast:
   case Reduce:
+  case Scan:
+  case Exscan:
     return {algorithm, algorithm};
   default:
     return {algorithm, algorithm * (n - 1) / n};

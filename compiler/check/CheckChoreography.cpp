@@ -181,7 +181,10 @@ LogicalResult Checker::read(StatementInterface statement, const ConcreteMove &mo
                                     << ")";
     if (!state->mayWrite(move.receiver, statement.getDestination()))
       return statement->emitError() << "writes the output of rank " << move.receiver
-                                    << ", but only the root has an output (mesh " << mesh << ")";
+                                    << (hasRoot(choreography.getCollective().getKind())
+                                            ? ", but only the root has an output"
+                                            : ", but the first rank has no output")
+                                    << " (mesh " << mesh << ")";
     writes.push_back({move.receiver, destination, content});
   }
   return success();

@@ -168,9 +168,7 @@ void ChunkAccesses::endCall(size_t orbit, const RankRows &rows) {
   std::optional<uint32_t> output = tracer.bufferOf(BufferRole::Output);
   if (!output || !tracer.exists(rank, BufferRole::Output))
     return;
-  ArrayRef<int64_t> groupDims = tracer.program().program.getCollective().getGroupDims();
-  RankSet members =
-      RankSet::group(rows, {tracer.mesh().data(), tracer.mesh().size()}, {groupDims.data(), groupDims.size()}, rank);
+  const RankSet combined = combinedRanks(tracer, rows, rank);
   numLooks += chunkRuns.count(*output);
   Access read = accessOf(orbit, rank, tracer.resolve(rank, *output, 0).first, false, false);
   for (int64_t chunk = 0; chunk < tracer.grids()[*output].numChunks; chunk = chunkRuns.next(*output, chunk)) {
@@ -178,22 +176,23 @@ void ChunkAccesses::endCall(size_t orbit, const RankRows &rows) {
     for (int32_t part = 0; part < std::max(tracer.grids()[outer].numParts, 1); ++part) {
       Cell &cell = cells.cellOf(rank, outer, place, part);
       access(read, place, cell);
-      checkOutput(rank, chunk, cell.content, members);
+      checkOutput(rank, chunk, cell.content, combined);
     }
   }
 }
 
-void ChunkAccesses::checkOutput(int64_t rank, int64_t chunk, Contents::Id held, const RankSet &members) {
+void ChunkAccesses::checkOutput(int64_t rank, int64_t chunk, Contents::Id held, const RankSet &combined) {
   if (result.wrongOutput)
     return;
   WantedContent wanted = wantedContent(tracer, rank, chunk);
-  if (contents.isWanted(held, wanted, currentCall, members))
+  if (contents.isWanted(held, wanted, currentCall, combined))
     return;
-  std::string text = "input chunk " + std::to_string(wanted.inputChunk) + " of " +
-                     (wanted.rank < 0 ? "all ranks in the group" : "rank " + std::to_string(wanted.rank)) +
-                     (currentCall == 0 ? "" : " in the " + ordinal(currentCall) + " call") +
-                     (wanted.isDivided ? ", divided for an average" : "");
-  result.wrongOutput = {rank, currentCall, chunk, contents.describe(held), text, contents.mistakeOf(held)};
+  result.wrongOutput = {rank,
+                        currentCall,
+                        chunk,
+                        contents.describe(held),
+                        contents.describe(wanted, currentCall, combined),
+                        contents.mistakeOf(held)};
 }
 
 void ChunkAccesses::access(Access &access, int64_t chunk, Cell &cell) {

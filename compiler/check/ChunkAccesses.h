@@ -61,7 +61,7 @@ private:
               EventOrder::Order ordering);
   uint64_t stepOf(const Moment &moment) const;
   void checkOverlap(size_t orbit, const Event &event);
-  void checkOutput(int64_t rank, int64_t chunk, Contents::Id held, const RankSet &members);
+  void checkOutput(int64_t rank, int64_t chunk, Contents::Id held, const RankSet &combined);
   void sendPacket(const Event &event, size_t orbit, int32_t chunk);
   bool leavesSlot(const Event &event) const;
   Contents::Id leaveSlot(const Event &event, Contents::Id content, int64_t chunk);

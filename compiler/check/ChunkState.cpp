@@ -1,6 +1,8 @@
 // What every chunk of every buffer holds on every rank, symbolically.
 #include "compiler/check/ChunkState.h"
 
+#include "ir/Members.h"
+
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -46,7 +48,7 @@ ChunkState::ChunkState(ChoreographyOp choreography, const IndexEvaluator &evalua
   for (int64_t rank = 0; rank < numRanks; ++rank)
     for (const Layout &layout : layouts) {
       auto &chunks = contents[size_t(rank)].emplace_back(std::max<int64_t>(layout.numChunks, 0));
-      if (layout.role != BufferRole::Input || !hasInput(rank))
+      if (layout.role != BufferRole::Input || !exists(rank, BufferRole::Input))
         continue;
       for (auto [number, chunk] : llvm::enumerate(chunks)) {
         chunk.inputChunk = int64_t(number);
@@ -91,7 +93,7 @@ bool ChunkState::isAsLongAs(const ChunkContent &content, Value buffer, int64_t c
 }
 
 bool ChunkState::mayWrite(int64_t rank, Value buffer) const {
-  return layoutOf(buffer).role != BufferRole::Output || hasOutput(rank);
+  return layoutOf(buffer).role != BufferRole::Output || exists(rank, BufferRole::Output);
 }
 
 std::string ChunkState::describe(Value buffer, int64_t chunk) const {
@@ -138,7 +140,18 @@ BitVector ChunkState::groupOf(int64_t rank) const {
   return result;
 }
 
-bool ChunkState::onlyRootHas(BufferRole role) const { return isAtRoot(collective.getKind(), role); }
+BitVector ChunkState::combinedBy(int64_t rank, const BitVector &group) const {
+  int64_t number = numCombined(collective.getKind(), numberInGroup(rank), int64_t(group.count()));
+  BitVector result(group);
+  for (unsigned member : group.set_bits())
+    if (numberInGroup(member) >= number)
+      result.reset(member);
+  return result;
+}
+
+bool ChunkState::exists(int64_t rank, BufferRole role) const {
+  return isEverywhere(collective.getKind(), role) || isAtMember(collective.getKind(), role, numberInGroup(rank), root);
+}
 
 ChunkContent ChunkState::expected(int64_t rank, const BitVector &group, int64_t chunk) const {
   auto output = llvm::find_if(layouts, [](const Layout &layout) { return layout.role == BufferRole::Output; });
@@ -152,7 +165,7 @@ ChunkContent ChunkState::expected(int64_t rank, const BitVector &group, int64_t 
   };
   CollectiveKind kind = collective.getKind();
   int64_t sent = inner + (hasBlockPerMember(kind, BufferRole::Input) ? numberInGroup(rank) * cut : 0);
-  return {sent, isReduction(kind) ? group : only(isAtRoot(kind, BufferRole::Input) ? root : block)};
+  return {sent, isReduction(kind) ? combinedBy(rank, group) : only(isAtRoot(kind, BufferRole::Input) ? root : block)};
 }
 
 std::optional<std::string> ChunkState::findWrongResult() {
@@ -162,7 +175,7 @@ std::optional<std::string> ChunkState::findWrongResult() {
   if (output == layouts.size())
     return "there is no output";
   for (int64_t rank = 0; rank < numRanks; ++rank) {
-    if (!hasOutput(rank))
+    if (!exists(rank, BufferRole::Output))
       continue;
     const BitVector group = groupOf(rank);
     for (int64_t chunk = 0; chunk < layouts[output].numChunks; ++chunk) {

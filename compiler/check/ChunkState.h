@@ -62,9 +62,9 @@ private:
   };
   int64_t numberInGroup(int64_t rank) const;
   llvm::BitVector groupOf(int64_t rank) const;
-  bool hasInput(int64_t rank) const { return !onlyRootHas(BufferRole::Input) || numberInGroup(rank) == root; }
-  bool hasOutput(int64_t rank) const { return !onlyRootHas(BufferRole::Output) || numberInGroup(rank) == root; }
-  bool onlyRootHas(BufferRole role) const;
+  /// The ranks of a group whose inputs the output of one of them combines.
+  llvm::BitVector combinedBy(int64_t rank, const llvm::BitVector &group) const;
+  bool exists(int64_t rank, BufferRole role) const;
   /// What the collective puts into an output chunk of a rank of this group.
   ChunkContent expected(int64_t rank, const llvm::BitVector &group, int64_t chunk) const;
   const Layout &layoutOf(mlir::Value buffer) const { return layouts[bufferNumbers.at(buffer)]; }

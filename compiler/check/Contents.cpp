@@ -1,6 +1,7 @@
 // The contents of chunks, and the contents that the collective asks for.
 #include "compiler/check/Contents.h"
 #include "compiler/check/ChunkState.h"
+#include "ir/Members.h"
 
 using namespace mlir;
 
@@ -8,24 +9,25 @@ namespace kolo {
 
 WantedContent wantedContent(const Tracer &tracer, int64_t rank, int64_t outputChunk) {
   const Grid &output = tracer.grids()[*tracer.bufferOf(BufferRole::Output)];
-  CollectiveAttr collective = tracer.program().program.getCollective();
   int64_t cut = output.chunksPerBlock, block = outputChunk / cut, inner = outputChunk % cut;
-  auto member = [&](int64_t number) { // the rank with this number in the group of `rank`
-    SmallVector<int64_t, 4> coordinates = tracer.coordinatesOf(rank);
-    for (int64_t dim : llvm::reverse(collective.getGroupDims())) {
-      coordinates[size_t(dim)] = number % tracer.mesh()[size_t(dim)];
-      number /= tracer.mesh()[size_t(dim)];
-    }
-    int64_t result = 0;
-    for (auto [coordinate, size] : llvm::zip_equal(coordinates, tracer.mesh()))
-      result = result * size + coordinate;
-    return result;
-  };
-  CollectiveKind kind = collective.getKind();
+  CollectiveKind kind = tracer.program().program.getCollective().getKind();
   int64_t sent = inner + (hasBlockPerMember(kind, BufferRole::Input) ? tracer.numberInGroup(rank) * cut : 0);
   if (isReduction(kind))
-    return {sent, -1, true};
-  return {sent, member(isAtRoot(kind, BufferRole::Input) ? tracer.rootNumber() : block), false};
+    return {sent, isPrefixReduction(kind) ? WantedContent::firstOfGroup : WantedContent::wholeGroup, mayAverage(kind)};
+  int64_t giver = tracer.memberOfGroup(rank, isAtRoot(kind, BufferRole::Input) ? tracer.rootNumber() : block);
+  return {sent, giver, false};
+}
+
+RankSet combinedRanks(const Tracer &tracer, const RankRows &rows, int64_t rank) {
+  CollectiveAttr collective = tracer.program().program.getCollective();
+  ArrayRef<int64_t> groupDims = collective.getGroupDims();
+  if (!isPrefixReduction(collective.getKind()))
+    return RankSet::group(rows, {tracer.mesh().data(), tracer.mesh().size()}, {groupDims.data(), groupDims.size()},
+                          rank);
+  std::vector<int64_t> members;
+  for (int64_t number = 0; number < numCombined(collective.getKind(), tracer.numberInGroup(rank), 0); ++number)
+    members.push_back(tracer.memberOfGroup(rank, number));
+  return RankSet::of(rows, members);
 }
 
 Contents::Contents(const RankGroup &group, GroupMoves &moves, uint32_t inputBuffer, const BufferCodecs &codecs,
@@ -143,12 +145,12 @@ uint32_t Contents::translateRanks(int64_t element, uint32_t ranks, bool isBack) 
   return known->second = internRanks(rankSets[ranks].moved(moves.rows, moves.move(element, isBack)));
 }
 
-bool Contents::isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &groupMembers) const {
+bool Contents::isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &combined) const {
   const Node node = nodeOf(content);
   if (node.call != call || node.chunk != wanted.inputChunk || node.isDivided != wanted.isDivided)
     return false;
   const RankSet &ranks = rankSets[node.ranks];
-  return wanted.rank < 0 ? ranks == groupMembers : ranks.isSingle(moves.rows, wanted.rank);
+  return wanted.rank < 0 ? ranks == combined : ranks.isSingle(moves.rows, wanted.rank);
 }
 
 Operation *Contents::mistakeOf(Id content) const {
@@ -168,6 +170,15 @@ std::string Contents::describe(Id content) const {
   if (node.call > 0)
     text += " in the " + ordinal(node.call) + " call";
   return text + (node.isDivided ? ", divided for an average" : "");
+}
+
+std::string Contents::describe(const WantedContent &wanted, int64_t call, const RankSet &combined) const {
+  std::string text = wanted.rank == WantedContent::wholeGroup
+                         ? "input chunk " + std::to_string(wanted.inputChunk) + " of all ranks in the group"
+                         : describeInputs(wanted.inputChunk, wanted.rank < 0 ? combined.members(moves.rows)
+                                                                             : std::vector<int64_t>{wanted.rank});
+  return text + (call == 0 ? "" : " in the " + ordinal(call) + " call") +
+         (wanted.isDivided ? ", divided for an average" : "");
 }
 
 } // namespace kolo

@@ -8,13 +8,16 @@
 
 namespace kolo {
 
-/// What the collective asks of an output chunk: one input chunk of one rank, or of all ranks in the group, combined.
+/// What the collective asks of an output chunk: one input chunk of one rank, or of several ranks, combined.
 struct WantedContent {
   int64_t inputChunk;
-  int64_t rank; // -1: all of the group
+  int64_t rank; // below 0: those of `combinedRanks`
   bool isDivided;
+  static constexpr int64_t wholeGroup = -1, firstOfGroup = -2;
 };
 WantedContent wantedContent(const Tracer &tracer, int64_t rank, int64_t outputChunk);
+/// Those whose inputs the output of a rank combines: its group, or in a scan or exscan the first ranks of it.
+RankSet combinedRanks(const Tracer &tracer, const RankRows &rows, int64_t rank);
 
 /// Interns values that have few distinct contents, so that equal ones have equal numbers.
 template <typename Key> class Numbering {
@@ -65,8 +68,9 @@ public:
   }
 
   /// Whether these are the wanted contributions of this call, in whatever order.
-  bool isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &groupMembers) const;
+  bool isWanted(Id content, const WantedContent &wanted, int64_t call, const RankSet &combined) const;
   std::string describe(Id content) const;
+  std::string describe(const WantedContent &wanted, int64_t call, const RankSet &combined) const;
   /// Whether it is an input chunk, or some combined; which chunk of the input that is; and whether of this rank alone.
   bool isGiven(Id content) const { return nodes[uint32_t(content)].call >= 0; }
   static int64_t inputChunkOf(Id content) { return int64_t(content >> 32); }

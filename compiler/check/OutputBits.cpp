@@ -13,16 +13,6 @@ Terms::Detail detailOfTerms(const Tracer &tracer, const CheckOptions &options, c
   return codecs.isAny() ? Terms::Detail::Losses : Terms::Detail::Nothing;
 }
 
-int64_t firstOfGroup(const Tracer &tracer, int64_t rank) {
-  SmallVector<int64_t, 4> first = tracer.coordinatesOf(rank);
-  for (int64_t dim : tracer.program().program.getCollective().getGroupDims())
-    first[size_t(dim)] = 0;
-  int64_t base = 0;
-  for (auto [coordinate, size] : llvm::zip_equal(first, tracer.mesh()))
-    base = base * size + coordinate;
-  return base;
-}
-
 void OutputBits::decide(Terms::Detail detail, VectorClockResult &result) {
   if (!givesAllTheSame(tracer.program().program.getCollective().getKind())) {
     result.ranksAgreeBitwise = true;
@@ -42,7 +32,7 @@ std::optional<OtherBits> OutputBits::findOtherBits() {
   llvm::SmallVector<int64_t> others = llvm::to_vector(group.generators());
   llvm::append_range(others, group.representatives());
   for (int64_t rank : others) {
-    int64_t base = firstOfGroup(tracer, rank);
+    int64_t base = tracer.memberOfGroup(rank, 0); // which is among the representatives
     for (int64_t chunk = 0; chunk < tracer.grids()[output].numChunks; chunk = chunkRuns.next(output, chunk))
       if (contents.move(rank, accesses.outputCell(rank, chunk).content) !=
           contents.move(base, accesses.outputCell(base, chunk).content))

@@ -11,9 +11,6 @@ namespace kolo {
 Terms::Detail detailOfTerms(const Tracer &tracer, const CheckOptions &options, const BufferCodecs &codecs,
                             int64_t mostRanksInFull);
 
-/// The member of the rank's group whose coordinates within the group are 0. It is among the representatives.
-int64_t firstOfGroup(const Tracer &tracer, int64_t rank);
-
 class OutputBits {
 public:
   OutputBits(const Tracer &tracer, const RankGroup &ranks, const ChunkRuns &runs, const BufferCodecs &codecs,

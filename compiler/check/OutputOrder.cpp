@@ -59,15 +59,16 @@ SumOrder OutputOrder::find(VectorClockResult &result) {
     if (tracer.exists(rank, BufferRole::Output) && !areChunksAlike(rank, result))
       return {false, difference, 0};
   // Where all of a group get the same, V11 has shown that they have the same terms.
-  const bool firstStands = givesAllTheSame(tracer.program().program.getCollective().getKind());
+  const CollectiveKind kind = tracer.program().program.getCollective().getKind();
+  const bool firstStands = givesAllTheSame(kind);
   SumOrder order;
   Terms &terms = contents.allTerms();
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
-    if (!tracer.exists(rank, BufferRole::Output) || (firstStands && firstOfGroup(tracer, rank) != rank))
+    if (!tracer.exists(rank, BufferRole::Output) || (firstStands && tracer.numberInGroup(rank) != 0))
       continue;
     Terms::Id term = contents.termOf(contents.move(rank, accesses.outputCell(rank, 0).content));
     order.fingerprint = 31 * order.fingerprint + terms.fingerprint(term);
-    if (order.text.empty())
+    if (order.text.empty() || isPrefixReduction(kind))
       order.text = terms.describeOrder(term);
   }
   return order;

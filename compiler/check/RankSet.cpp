@@ -6,10 +6,15 @@
 
 namespace kolo {
 
-RankSet RankSet::single(const RankRows &ranks, int64_t rank) {
+RankSet RankSet::single(const RankRows &ranks, int64_t rank) { return of(ranks, {&rank, 1}); }
+
+RankSet RankSet::of(const RankRows &ranks, std::span<const int64_t> members) {
   RankSet result;
-  uint32_t number = ranks.rowOf(rank) * ranks.length + ranks.placeOf(rank);
-  result.intervals.push_back({number, number + 1});
+  for (int64_t member : members) {
+    uint32_t number = ranks.rowOf(member) * ranks.length + ranks.placeOf(member);
+    result.intervals.push_back({number, number + 1});
+  }
+  result.normalize();
   return result;
 }
 

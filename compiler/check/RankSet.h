@@ -12,6 +12,7 @@ class RankSet {
 public:
   RankSet() = default;
   static RankSet single(const RankRows &ranks, int64_t rank);
+  static RankSet of(const RankRows &ranks, std::span<const int64_t> members);
   /// The ranks that differ from `rank` along marked dimensions only.
   static RankSet group(const RankRows &ranks, std::span<const int64_t> mesh, std::span<const int64_t> dims,
                        int64_t rank);

@@ -114,6 +114,8 @@ static std::string noteOnOrder(ProgramOp program, const Verdict &verdict) {
   std::string text = order.text.empty() ? "" : ": " + order.text;
   if (program.getCollective().getKind() == CollectiveKind::ReduceScatter)
     return "every block in one order" + (text.empty() ? "" : ", that of the first rank: " + order.text);
+  if (isPrefixReduction(program.getCollective().getKind()))
+    return "every element" + (text.empty() ? "" : ", on the last rank: " + order.text);
   return "every element" + text;
 }
 

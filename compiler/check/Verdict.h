@@ -3,7 +3,7 @@
 // header of this one.
 #pragma once
 
-#include "ir/Kolo.h"
+#include "ir/Members.h"
 
 #include "mlir/IR/Location.h"
 
@@ -149,7 +149,7 @@ inline constexpr int64_t mostRanksOfExactTerms = 1024;
 
 /// Whether a collective gives all ranks of a group the same output.
 inline bool givesAllTheSame(CollectiveKind kind) {
-  return !isAtRoot(kind, BufferRole::Output) && !hasBlockPerMember(kind, BufferRole::Input);
+  return !isAtRoot(kind, BufferRole::Output) && !hasBlockPerMember(kind, BufferRole::Input) && !isPrefixReduction(kind);
 }
 
 /// What one codec adds to the error of an output: |error| <= factor * u * A, to first order. u is the codec's worst
@@ -163,8 +163,8 @@ struct OutputLoss {
 /// blocks of a reduce-scatter have.
 struct SumOrder {
   std::optional<bool> isFixed = true; // all elements of every block alike; nothing: not decided
-  std::string text; // of rank 0's output, "((0+1)+2)+3", if few ranks take part; empty: nothing is summed. Not fixed,
-                    // or not decided: why
+  std::string text; // of rank 0's output, "((0+1)+2)+3", if few ranks take part; of a scan, of the last rank's. Empty:
+                    // nothing is summed. Not fixed, or not decided: why
   uint64_t fingerprint = 0; // of all outputs: equal orders have equal ones, on all meshes
 };
 

@@ -1,6 +1,8 @@
 // Runs a program for all translations of a rank at once, and compares it with the trace of that rank, step by step.
 #include "compiler/model/MovedTrace.h"
 
+#include "ir/Members.h"
+
 #include "llvm/Support/MathExtras.h"
 
 #include <bit>
@@ -26,10 +28,10 @@ MovedNumber MovedTrace::coordinate(size_t dim, int64_t offset) const {
 
 bool MovedTrace::coversOrbit(int64_t rank, const Trace &trace, int64_t &numLinesRun, bool mayReorder) {
   CollectiveAttr collective = tracer.program().program.getCollective();
-  if (hasRoot(collective.getKind()) && !rootMoves)
+  if (!areMembersAlike(collective.getKind()) && !rootMoves)
     for (int64_t dim : collective.getGroupDims())
       if (group.kinds[size_t(dim)] != Translation::None)
-        return false; // ranks would be moved to and from the root, which alone has some buffers
+        return false; // ranks would be moved to and from those that have, or lack, some buffers
   coordinates = tracer.coordinatesOf(rank);
   if (!mayReorder)
     llvm::fill(loopDims, int8_t(-1));

@@ -1,6 +1,7 @@
 // Translations of ranks and chunks, and what two traces tell of the dimensions along which they move.
 #include "compiler/model/RankGroup.h"
 #include "compiler/model/Unfold.h"
+#include "ir/Members.h"
 
 #include <map>
 #include <set>
@@ -181,8 +182,8 @@ std::optional<size_t> RankGroup::dimAgainstCollective(bool rootMoves) const {
   if (!input || !output)
     return last;
   for (int64_t dim : collective.getGroupDims())
-    if (!rootMoves && hasRoot(collective.getKind()) && kinds[size_t(dim)] != Translation::None)
-      return size_t(dim); // the root is one rank of the group, and stays where it is
+    if (!rootMoves && !areMembersAlike(collective.getKind()) && kinds[size_t(dim)] != Translation::None)
+      return size_t(dim); // such as the root, which is one rank of the group, and stays where it is
   const auto &buffers = tracer.program().buffers;
   auto innerDims = [&](uint32_t buffer) {
     return ArrayRef(chunkDims[buffer]).drop_front(buffers[buffer].numBlockDims);

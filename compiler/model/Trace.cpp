@@ -1,6 +1,8 @@
 // Runs a program for one rank, and checks every step by itself.
 #include "compiler/model/Trace.h"
 
+#include "ir/Members.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -35,12 +37,10 @@ void expandNumbers(ArrayRef<int32_t> numbers, const Grid &grid, std::vector<int3
   }
 }
 
-Tracer::Tracer(Code &code, ArrayRef<int64_t> mesh, int64_t root, bool isInPlace) : code(code), sizes(mesh), root(root) {
+Tracer::Tracer(Code &code, ArrayRef<int64_t> mesh, int64_t root, bool isInPlace)
+    : code(code), sizes(mesh), root(root), kind(code.program.getCollective().getKind()) {
   for (int64_t size : sizes)
     ranks *= size;
-  CollectiveKind kind = code.program.getCollective().getKind();
-  onlyRootHasInput = isAtRoot(kind, BufferRole::Input);
-  onlyRootHasOutput = isAtRoot(kind, BufferRole::Output);
   code.evaluator.setMesh(mesh, root);
   if (startGrids(0) && isInPlace)
     findAlias();
@@ -61,9 +61,20 @@ int64_t Tracer::numberInGroup(int64_t rank) const {
   return number;
 }
 
+int64_t Tracer::memberOfGroup(int64_t rank, int64_t number) const {
+  SmallVector<int64_t, 4> coordinates = coordinatesOf(rank);
+  for (int64_t dim : llvm::reverse(code.program.getCollective().getGroupDims())) {
+    coordinates[size_t(dim)] = number % sizes[size_t(dim)];
+    number /= sizes[size_t(dim)];
+  }
+  int64_t member = 0;
+  for (auto [coordinate, size] : llvm::zip_equal(coordinates, sizes))
+    member = member * size + coordinate;
+  return member;
+}
+
 bool Tracer::exists(int64_t rank, BufferRole role) const {
-  return !(role == BufferRole::Input ? onlyRootHasInput : role == BufferRole::Output && onlyRootHasOutput) ||
-         numberInGroup(rank) == root;
+  return isEverywhere(kind, role) || isAtMember(kind, role, numberInGroup(rank), root);
 }
 
 std::optional<uint32_t> Tracer::bufferOf(BufferRole role) const {
@@ -134,12 +145,12 @@ bool Tracer::hasBlocksOfCall(const BufferInfo &buffer, const Grid &grid) {
   CollectiveAttr collective = code.program.getCollective();
   for (int64_t dim : collective.getGroupDims())
     groupSize *= sizes[size_t(dim)];
-  int64_t wanted = hasBlockPerMember(collective.getKind(), buffer.role) ? groupSize : 1;
+  int64_t wanted = hasBlockPerMember(kind, buffer.role) ? groupSize : 1;
   return numBlocks == wanted ||
          refuse(UINT32_MAX, llvm::formatv("'{0}' has {1} blocks of the call's count; the {2} of "
                                           "{3} has {4} on this mesh",
                                           buffer.name, numBlocks, stringifyBufferRole(buffer.role),
-                                          stringifyCollectiveKind(collective.getKind()), wanted)
+                                          stringifyCollectiveKind(kind), wanted)
                                 .str());
 }
 
@@ -153,7 +164,7 @@ bool Tracer::findAlias() {
     return code.buffers[inner].numBlockDims == 0 &&
            ArrayRef(bufferGrids[outer].extents).drop_front(blocks) == ArrayRef(bufferGrids[inner].extents);
   };
-  switch (code.program.getCollective().getKind()) {
+  switch (kind) {
   case CollectiveKind::AllGather:
   case CollectiveKind::Gather:
     if (isOwnBlock(*input, *output))
@@ -399,8 +410,8 @@ bool Tracer::checkAccess(uint32_t op, uint32_t buffer, int64_t owner, bool isWri
   const BufferInfo &info = code.buffers[buffer];
   if (isWrite && info.role == BufferRole::Input)
     return refuse(op, "writes to the input '" + info.name + "'");
-  return exists(owner, info.role) ||
-         refuse(op, "rank " + std::to_string(owner) + " has no '" + info.name + "', which exists at the root only");
+  const char *where = isAtRoot(kind, info.role) ? "', which exists at the root only" : "', which the first rank lacks";
+  return exists(owner, info.role) || refuse(op, "rank " + std::to_string(owner) + " has no '" + info.name + where);
 }
 
 bool Tracer::setPart(const OpInfo &info, uint32_t op, uint32_t buffer, Event &event) {

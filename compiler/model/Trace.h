@@ -97,6 +97,8 @@ public:
   /// Whether the collective gives this rank such a buffer.
   bool exists(int64_t rank, BufferRole role) const;
   int64_t numberInGroup(int64_t rank) const;
+  /// The rank with this number in the group of `rank`.
+  int64_t memberOfGroup(int64_t rank, int64_t number) const;
   std::optional<uint32_t> bufferOf(BufferRole role) const;
 
 private:
@@ -127,7 +129,7 @@ private:
   uint32_t numFuses = 0, currentFuse = 0; // of the traced rank
   std::optional<Alias> alias;
   std::vector<Grid> bufferGrids;
-  bool onlyRootHasInput = false, onlyRootHasOutput = false;
+  CollectiveKind kind;
 };
 
 /// Numbers of the chunks in a box of these offsets and sizes, in row-major order of the box.

@@ -10,6 +10,7 @@
 #include "compiler/Passes.h"
 #include "compiler/project/Relations.h"
 #include "ir/IndexArithmetic.h"
+#include "ir/Members.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -235,7 +236,7 @@ void Projector::projectPull(TransferOp transfer, int64_t semaphore) {
 void Projector::createDivision() {
   CollectiveAttr collective = choreography.getCollective();
   CollectiveKind kind = collective.getKind();
-  if (!isReduction(kind))
+  if (!mayAverage(kind))
     return;
   OpBuilder::InsertionGuard guard(builder);
   Location loc = choreography.getLoc();

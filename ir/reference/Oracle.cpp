@@ -32,7 +32,8 @@ static int64_t largestTag(ElementType type) {
 }
 
 static bool isReducing(CollectiveKind kind) {
-  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::Reduce;
+  return kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::Reduce ||
+         kind == CollectiveKind::Scan || kind == CollectiveKind::Exscan;
 }
 
 /// A factor of 1 or 2: at least one member of the group has a 2, not all do, and at most six do, so that the product

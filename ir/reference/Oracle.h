@@ -15,7 +15,7 @@ namespace kolo::reference {
 void tagInput(SimulatedCall &simulated, uint64_t salt = 0);
 
 /// The output of a rank, from all inputs, reducing in increasing order of member numbers. Nothing when the collective
-/// leaves that output as it was: reduce and gather, except at the root.
+/// leaves that output as it was: reduce and gather, except at the root, and exscan on the first rank of the group.
 std::optional<Bytes> expectedOutput(const SimulatedCall &simulated, int64_t rank);
 
 /// An error that names the first element, over all ranks, that differs from `expectedOutput`; where that gives nothing,

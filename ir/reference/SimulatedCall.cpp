@@ -170,6 +170,9 @@ llvm::Error validate(const SimulatedCall &simulated, const ProgramShape &program
       llvm::any_of(simulated.meshSizes, [](int64_t size) { return size < 1; }))
     return fail("it needs one positive size for each of the program's " + llvm::Twine(program.mesh.size()) +
                 " mesh dimensions");
+  const CollectiveKind kind = program.collective.getKind();
+  if (simulated.reduction == Reduction::Average && (kind == CollectiveKind::Scan || kind == CollectiveKind::Exscan))
+    return fail("ranks that combine different numbers of inputs have no average");
   if (simulated.count < 0 || simulated.numLanes < 1)
     return fail("negative count, or no lane");
   if (simulated.root < 0 || simulated.root >= groupSize(simulated))

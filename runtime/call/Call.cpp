@@ -148,6 +148,9 @@ Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, 
   auto type = static_cast<size_t>(call.computedType);
   if (reduction >= KOLO_NUM_REDUCTIONS)
     return error(StatusCode::InvalidArgument, "{} is not a reduction", reduction);
+  if (arguments.reduction == Reduction::Average && isPrefixReduction(call.info->collective))
+    return error(StatusCode::InvalidArgument, "program '{}' is a {}, which has no average", call.info->name,
+                 toString(call.info->collective));
   call.key.reduction = static_cast<int32_t>(reduction);
   call.reduce = plugin.kernels->reduce[type][reduction];
   if (arguments.reduction == Reduction::Average)
@@ -160,13 +163,13 @@ Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, 
   return {};
 }
 
-Extent extentOf(const CollectiveFacts &facts, const Group &group, bool isRoot) {
-  auto blocksOf = [&](KoloExtent extent) -> int64_t {
-    if (isAtRoot(extent) && !isRoot)
-      return 0;
-    return isPerRank(extent) ? group.size : 1;
-  };
-  return {blocksOf(facts.input), blocksOf(facts.output)};
+/// What this rank has, and what some rank has. `root` counts where there is one.
+void setExtents(CollectiveKind kind, const Group &group, int64_t root, Call &call) {
+  const CollectiveFacts facts = factsOf(kind);
+  auto blocksOf = [&](KoloExtent extent) -> int64_t { return isPerRank(extent) ? group.size : 1; };
+  call.largest = {blocksOf(facts.input), blocksOf(facts.output)};
+  call.extent = {isAtMember(kind, KOLO_INPUT, group.rank, root) ? call.largest.input : 0,
+                 isAtMember(kind, KOLO_OUTPUT, group.rank, root) ? call.largest.output : 0};
 }
 
 /// Offset of the input in the output, in multiples of count, when a call is in place as the collective defines it.
@@ -177,17 +180,14 @@ int64_t inPlaceOffset(const CollectiveFacts &facts, const Group &group) {
 }
 
 Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Group &group, Call &call) {
-  CollectiveFacts facts = factsOf(kind);
-  bool isRoot = hasRoot(kind) && arguments.root == group.rank;
   int64_t unitBytes = 0, wholeBytes = 0;
   if (arguments.count < 0)
     return error(StatusCode::InvalidArgument, "count is {}", arguments.count);
   if (__builtin_mul_overflow(arguments.count, call.elementBytes, &unitBytes) ||
       __builtin_mul_overflow(unitBytes, group.size, &wholeBytes))
     return error(StatusCode::InvalidArgument, "count {} is too large", arguments.count);
-  call.extent = extentOf(facts, group, isRoot);
-  call.largest = extentOf(facts, group, true);
-  call.inPlaceOffset = inPlaceOffset(facts, group);
+  setExtents(kind, group, arguments.root, call);
+  call.inPlaceOffset = inPlaceOffset(factsOf(kind), group);
   call.inputBytes = static_cast<size_t>(call.extent.input * unitBytes);
   call.outputBytes = static_cast<size_t>(call.extent.output * unitBytes);
   call.largestBytes = std::max(call.largest.input, call.largest.output) * unitBytes;
@@ -298,10 +298,7 @@ Status checkTables(const CallArguments &arguments, const Planner &planner, const
 /// As sizeBuffers, of a call with block tables. `count` becomes that of the longest block of any rank.
 Status sizeTabled(const BlockTables &blocks, const CallArguments &arguments, const Group &group, const Planner &planner,
                   Call &call) {
-  CollectiveFacts facts = factsOf(call.info->collective);
-  bool isRoot = hasRoot(call.info->collective) && arguments.root == group.rank;
-  call.extent = extentOf(facts, group, isRoot);
-  call.largest = extentOf(facts, group, true);
+  setExtents(call.info->collective, group, arguments.root, call);
   if (planner.ignoresCounts) {
     call.key.hasTables = true;
     call.key.count = 1;
@@ -323,6 +320,19 @@ Status sizeTabled(const BlockTables &blocks, const CallArguments &arguments, con
 }
 
 } // namespace
+
+static KoloExtent extentOf(CollectiveKind collective, size_t role) {
+  const CollectiveFacts facts = factsOf(collective);
+  return role == KOLO_INPUT ? facts.input : facts.output;
+}
+
+bool isEverywhere(CollectiveKind collective, size_t role) {
+  return !isAtRoot(extentOf(collective, role)) && !(collective == CollectiveKind::Exscan && role == KOLO_OUTPUT);
+}
+
+bool isAtMember(CollectiveKind collective, size_t role, int64_t member, int64_t root) {
+  return isEverywhere(collective, role) || (isAtRoot(extentOf(collective, role)) ? member == root : member > 0);
+}
 
 Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments, const SegmentTable &segments,
                       const Planner &planner) {

@@ -26,6 +26,16 @@ struct Extent {
   int64_t output = 0;
 };
 
+/// Whether all members of a group have a collective's buffer of a role, KOLO_INPUT or KOLO_OUTPUT. The root has some
+/// alone, and the first member of an exscan has no output.
+bool isEverywhere(CollectiveKind collective, size_t role);
+/// Whether the member with this number has it. `root` counts where there is one.
+bool isAtMember(CollectiveKind collective, size_t role, int64_t member, int64_t root);
+/// Whether each output combines another number of inputs. Such a collective has no average.
+constexpr bool isPrefixReduction(CollectiveKind collective) {
+  return collective == CollectiveKind::Scan || collective == CollectiveKind::Exscan;
+}
+
 /// Where a rank stands in the mesh that the program runs on.
 struct CallPlace {
   Mesh mesh;

@@ -27,9 +27,8 @@ bool isBlockOf(KoloExtent own, KoloExtent other) { return !isPerRank(own) && isP
 MemoryKind DevicePlaces::memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const {
   if (!ranks.meeting)
     return MemoryKind::Windows;
-  CollectiveFacts facts = factsOf(collective);
-  bool isOutside = (!isAtRoot(facts.input) && windows.numberAt(buffers.front().input) == 0) ||
-                   (!isAtRoot(facts.output) && windows.numberAt(buffers.front().output) == 0);
+  bool isOutside = (isEverywhere(collective, KOLO_INPUT) && windows.numberAt(buffers.front().input) == 0) ||
+                   (isEverywhere(collective, KOLO_OUTPUT) && windows.numberAt(buffers.front().output) == 0);
   return isOutside ? MemoryKind::Ordinary : MemoryKind::Windows;
 }
 
@@ -45,15 +44,16 @@ Status DevicePlaces::placeBuffers(DevicePlan &plan) const {
   plan.pieces.count = call.key.count;
   if (!ranks.meeting)
     return {};
-  const CollectiveFacts facts = factsOf(call.info->collective);
+  const CollectiveKind kind = call.info->collective;
   const LocatedBuffers &own = plan.buffers.front();
-  auto mustStage = [](bool isShared, KoloExtent extent, uint64_t window) {
-    return isShared && (isAtRoot(extent) || window == 0);
+  auto mustStage = [](bool isShared, bool isOnAllRanks, uint64_t window) {
+    return isShared && (!isOnAllRanks || window == 0);
   };
   plan.isStaged =
-      call.isShared() && (call.key.count == 0 || mustStage(call.info->sharesInput, facts.input, own.inputWindow) ||
-                          mustStage(call.info->sharesOutput, facts.output, own.outputWindow) ||
-                          (call.info->sharesInput && call.mustCopyInput()));
+      call.isShared() &&
+      (call.key.count == 0 || mustStage(call.info->sharesInput, isEverywhere(kind, KOLO_INPUT), own.inputWindow) ||
+       mustStage(call.info->sharesOutput, isEverywhere(kind, KOLO_OUTPUT), own.outputWindow) ||
+       (call.info->sharesInput && call.mustCopyInput()));
   if (plan.isStaged) {
     cutIntoPieces(plan);
     return {};

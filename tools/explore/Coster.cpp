@@ -56,7 +56,7 @@ std::set<std::string> networkDimsOf(const PlacedMesh &mesh) {
 }
 
 int64_t shrinkBytes(int64_t bytes, KoloCollective collective, const PlacedMesh &from, const PlacedMesh &to) {
-  if (collective == KOLO_BROADCAST || collective == KOLO_REDUCE)
+  if (collective == KOLO_BROADCAST || collective == KOLO_REDUCE || collective == KOLO_SCAN || collective == KOLO_EXSCAN)
     return bytes;
   return std::max<int64_t>(1, int64_t(double(bytes) * double(to.numRanks()) / double(from.numRanks())));
 }
@@ -219,8 +219,7 @@ static double blockBytes(const ExploreRequest &request, int64_t bytes, int64_t n
     if (auto counts = BlockCounts::create(*request.counts, CollectiveKind(int(collective)), numRanks, bytes);
         auto *made = std::get_if<BlockCounts>(&counts))
       return double(made->longest());
-  bool isOneBlock = collective == KOLO_ALL_REDUCE || collective == KOLO_BROADCAST || collective == KOLO_REDUCE;
-  return double(bytes) / (isOneBlock ? 1 : double(numRanks));
+  return double(bytes) / (mayHaveBlockTables(CollectiveKind(int(collective))) ? double(numRanks) : 1);
 }
 
 /// At sizes at which there is too little scratch memory, the program takes for ever; if at all, it is refused.

@@ -2,6 +2,7 @@
 #include "tools/run/Data.h"
 #include "tools/run/ReferenceKinds.h"
 
+#include "ir/Members.h"
 #include "ir/reference/Oracle.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -38,14 +39,19 @@ reference::Reduction referenceReductionOf(runtime::Reduction reduction) {
   llvm_unreachable("every reduction is handled");
 }
 
+static kolo::CollectiveKind kindOfPeriod(CollectiveKind collective) {
+  auto kind = kolo::CollectiveKind(int(collective)); // tools/compile/Kinds.cpp ties them
+  return isPrefixReduction(kind) ? kind : kolo::CollectiveKind::AllReduce;
+}
+
 TaggedData::TaggedData(CollectiveKind collective, const std::vector<int64_t> &groupDims, const runtime::Mesh &mesh,
                        runtime::DataType type, runtime::Reduction reduction)
     : collective(collective), elementBytes(int64_t(runtime::sizeBytes(type))) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<KoloDialect>();
   reference::Call call;
-  // Whatever the collective, tables and reductions of one period are those of an all-reduce.
-  call.collective = CollectiveAttr::get(&context, kolo::CollectiveKind::AllReduce, groupDims);
+  // Tables and reductions of one period are those of an all-reduce, or of a scan.
+  call.collective = CollectiveAttr::get(&context, kindOfPeriod(collective), groupDims);
   for (const runtime::MeshDim &dim : mesh.dims())
     call.meshSizes.push_back(dim.size);
   call.count = period;
@@ -56,7 +62,7 @@ TaggedData::TaggedData(CollectiveKind collective, const std::vector<int64_t> &gr
   bool reduces = runtime::factsOf(collective).reduces;
   for (int rank = 0; rank < mesh.numRanks(); ++rank) {
     groups.push_back(reference::groupOf(simulated, rank));
-    reductions.push_back(reduces ? *reference::expectedOutput(simulated, rank) : Table());
+    reductions.push_back(reduces ? reference::expectedOutput(simulated, rank).value_or(Table()) : Table());
   }
   inputs = std::move(simulated.inputs);
 }
@@ -67,11 +73,11 @@ int TaggedData::memberNumber(int rank) const {
 }
 
 bool TaggedData::hasInput(int rank, int root) const {
-  return !runtime::isAtRoot(runtime::factsOf(collective).input) || memberNumber(rank) == root;
+  return isAtMember(kolo::CollectiveKind(int(collective)), BufferRole::Input, memberNumber(rank), root);
 }
 
 bool TaggedData::hasOutput(int rank, int root) const {
-  return !runtime::isAtRoot(runtime::factsOf(collective).output) || memberNumber(rank) == root;
+  return isAtMember(kolo::CollectiveKind(int(collective)), BufferRole::Output, memberNumber(rank), root);
 }
 
 void TaggedData::fillInput(int rank, const CallBlocks &blocks, void *input) const {

@@ -3,6 +3,7 @@
 #include "compiler/check/sizes/SizeRun.h"
 
 #include "compiler/model/Code.h"
+#include "ir/Members.h"
 
 using namespace mlir;
 
@@ -33,6 +34,8 @@ static std::optional<std::string> whyNotProved(ProgramOp program, ArrayRef<int64
 AllSizes proveForAllSizes(ProgramOp program, ArrayRef<int64_t> mesh, size_t dim, const CheckOptions &options) {
   if (hasRoot(program.getCollective().getKind()))
     return {dim, std::nullopt, "ranks are alike only as seen from the root"};
+  if (isPrefixReduction(program.getCollective().getKind()))
+    return {dim, std::nullopt, "neighbours combine different numbers of inputs"};
   if (findCoded(program))
     return {dim, std::nullopt, "what codecs do to values is followed on meshes themselves"};
   OwningOpRef<ProgramOp> copy(program.clone());

@@ -38,6 +38,8 @@ struct Demand {
     switch (collective) {
     case KOLO_BROADCAST:
     case KOLO_REDUCE:
+    case KOLO_SCAN:
+    case KOLO_EXSCAN:
       return 1;
     case KOLO_ALL_TO_ALL:
       return ranks * (numRanks - ranks) / numRanks;
@@ -60,13 +62,26 @@ struct Demand {
       return 2 * numRanks;
     case KOLO_ALL_TO_ALL:
       return 2 * numRanks * received;
+    case KOLO_SCAN: // the first rank's output is its input
+      return 2 * numRanks - 1;
+    case KOLO_EXSCAN: // nobody needs the last rank's input, and the first rank has no output
+      return 2 * numRanks - 2;
     default: // gather and scatter
       return 2 * received;
     }
   }
   const char *direction() const {
-    bool isOutward = collective == KOLO_REDUCE_SCATTER || collective == KOLO_SCATTER || collective == KOLO_REDUCE;
-    return isOutward ? "out of " : "into ";
+    switch (collective) {
+    case KOLO_REDUCE_SCATTER:
+    case KOLO_SCATTER:
+    case KOLO_REDUCE:
+      return "out of ";
+    case KOLO_SCAN:
+    case KOLO_EXSCAN:
+      return "into or out of ";
+    default:
+      return "into ";
+    }
   }
 };
 

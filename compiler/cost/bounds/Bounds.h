@@ -22,6 +22,7 @@ struct LowerBound {
 /// is at least
 ///   all_gather, gather (into S), reduce_scatter, scatter (out of S)   (P - s) / P n / B    gather, scatter: root in S
 ///   broadcast (into S), reduce (out of S)                             n / B                root outside of S
+///   scan, exscan (into S; out of S, if its ranks are before all others)   n / B
 ///   all_to_all                                                        s (P - s) / P n / B
 ///   all_reduce, a partition into k parts                              2 (k - 1) n / (sum of B over the parts)
 /// Sources: the cuts, Zhao et al., ForestColl, 2024. The partitions: every element crosses from part to part 2 (k - 1)

@@ -158,7 +158,7 @@ void Calculator::finish() {
   terms->steadyPerByte = model->bottleneckOf(most).seconds;
   terms->steadyMessages = model->messageTimeOf(totalMessages).seconds;
   // As PlacePipeline decides; the division that ends an average is a phase too.
-  size_t numPhases = terms->phases.size() + (isReduction(choreography.getCollective().getKind()) ? 1 : 0);
+  size_t numPhases = terms->phases.size() + (mayAverage(choreography.getCollective().getKind()) ? 1 : 0);
   terms->depth = numPhases > 1 ? schedule.pipelineDepth() : 1;
   choreography.walk([&](TransferOp transfer) { terms->hasPulls |= !isPut(transfer); });
   terms->launch = machine.device().launch;
