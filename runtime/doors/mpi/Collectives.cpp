@@ -148,6 +148,35 @@ KOLO_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const in
   return next(sendbuf, recvbuf, recvcounts, datatype, op, comm);
 }
 
+KOLO_MPI_API int MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                          MPI_Comm comm) {
+  static auto *const next = nextDefinition(&MPI_Scan, "MPI_Scan");
+  if (Carrier *carrier = enter(comm, {count, datatype, op})) {
+    const char *whyNot = nullptr;
+    Side output = sideOf(recvbuf, count, datatype);
+    Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, count, datatype);
+    RequestShape shape = combined(CollectiveKind::Scan, {count, datatype, op}, whyNot);
+    if (auto code = carryCombination(*carrier, {"MPI_Scan", shape, input, output}, whyNot))
+      return *code;
+  }
+  return next(sendbuf, recvbuf, count, datatype, op, comm);
+}
+
+KOLO_MPI_API int MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                            MPI_Comm comm) {
+  static auto *const next = nextDefinition(&MPI_Exscan, "MPI_Exscan");
+  if (Carrier *carrier = enter(comm, {count, datatype, op})) {
+    const char *whyNot = nullptr;
+    // In place, the first rank has its input where the others have their outputs.
+    Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype);
+    Side output = sideOf(recvbuf, count, datatype, carrier->rank() == 0 ? 0 : 1);
+    RequestShape shape = combined(CollectiveKind::Exscan, {count, datatype, op}, whyNot);
+    if (auto code = carryCombination(*carrier, {"MPI_Exscan", shape, input, output}, whyNot))
+      return *code;
+  }
+  return next(sendbuf, recvbuf, count, datatype, op, comm);
+}
+
 KOLO_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Bcast, "MPI_Bcast");
   if (Carrier *carrier = enter(comm, {count, datatype})) {

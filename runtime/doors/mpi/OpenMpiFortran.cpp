@@ -57,13 +57,18 @@ KOLO_FORTRAN(init_thread, INIT_THREAD, (MPI_Fint * required, MPI_Fint *provided,
 
 KOLO_FORTRAN(barrier, BARRIER, (MPI_Fint * comm, MPI_Fint *ierr)) { setError(ierr, MPI_Barrier(PMPI_Comm_f2c(*comm))); }
 
-KOLO_FORTRAN(allreduce, ALLREDUCE,
-             (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm,
-              MPI_Fint *ierr)) {
-  setError(ierr,
-           MPI_Allreduce(fromFortran(static_cast<const void *>(sendbuf)), fromFortran(static_cast<void *>(recvbuf)),
-                         *count, PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
-}
+// The parameters of collectives that combine and have no root.
+#define KOLO_COMBINED                                                                                                  \
+  char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *ierr
+#define KOLO_COMBINATION                                                                                               \
+  fromFortran(static_cast<const void *>(sendbuf)), fromFortran(static_cast<void *>(recvbuf)), *count,                  \
+      PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)
+
+KOLO_FORTRAN(allreduce, ALLREDUCE, (KOLO_COMBINED)) { setError(ierr, MPI_Allreduce(KOLO_COMBINATION)); }
+
+KOLO_FORTRAN(scan, SCAN, (KOLO_COMBINED)) { setError(ierr, MPI_Scan(KOLO_COMBINATION)); }
+
+KOLO_FORTRAN(exscan, EXSCAN, (KOLO_COMBINED)) { setError(ierr, MPI_Exscan(KOLO_COMBINATION)); }
 
 KOLO_FORTRAN(reduce, REDUCE,
              (char *sendbuf, char *recvbuf, MPI_Fint *count, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *root,
@@ -72,12 +77,8 @@ KOLO_FORTRAN(reduce, REDUCE,
                             *count, PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*op), *root, PMPI_Comm_f2c(*comm)));
 }
 
-KOLO_FORTRAN(reduce_scatter_block, REDUCE_SCATTER_BLOCK,
-             (char *sendbuf, char *recvbuf, MPI_Fint *recvcount, MPI_Fint *datatype, MPI_Fint *op, MPI_Fint *comm,
-              MPI_Fint *ierr)) {
-  setError(ierr, MPI_Reduce_scatter_block(fromFortran(static_cast<const void *>(sendbuf)),
-                                          fromFortran(static_cast<void *>(recvbuf)), *recvcount,
-                                          PMPI_Type_f2c(*datatype), PMPI_Op_f2c(*op), PMPI_Comm_f2c(*comm)));
+KOLO_FORTRAN(reduce_scatter_block, REDUCE_SCATTER_BLOCK, (KOLO_COMBINED)) {
+  setError(ierr, MPI_Reduce_scatter_block(KOLO_COMBINATION));
 }
 
 KOLO_FORTRAN(reduce_scatter, REDUCE_SCATTER,
