@@ -75,6 +75,33 @@ void slottedAllPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks 
   c.loop(dim.size() - 1, [&](Index i) { c.reduce(slots(me[dim] + 1 + i), into(me[dim])); });
 }
 
+void passUp(Choreography &c, const Dim &dim, const std::function<void(const Index &piece)> &statements,
+            Location caller) {
+  CalledFrom scope(c, caller);
+  Rank me = c.rank();
+  c.loop(dim.size() + numChainPieces - 2, [&](Index step) {
+    Index piece = step - me[dim];
+    c.when(piece >= 0 && piece < numChainPieces && me[dim] < dim.size() - 1, [&] { statements(piece); });
+  });
+}
+
+void recursiveDoublingScan(Choreography &c, const Dim &dim, int first, const Buffer &sums, Location caller) {
+  CalledFrom scope(c, caller);
+  Rank me = c.rank();
+  c.loop(ceilLog2(max(dim.size() - first, 1)), [&](Index step) {
+    Index distance = pow2(step);
+    c.when(me[dim] >= first && me[dim] + distance < dim.size(),
+           [&] { c.send(sums).to(me.next(dim, distance)).reduce(); });
+  });
+}
+
+void combineLower(Choreography &c, const Dim &dim, const Buffer &from, const Buffer &into, Location caller) {
+  CalledFrom scope(c, caller);
+  Rank me = c.rank(), others = me.others(dim);
+  c.when(me[dim] == 0, [&] { c.send(from).to(others).at(into); });
+  c.when(me[dim] > 0 && me[dim] < others[dim], [&] { c.send(from).to(others).at(into).reduce(); });
+}
+
 Condition isPowerOfTwo(const Dim &dim) { return dim.size() == pow2(log2(dim)); }
 
 /// Of an alternating butterfly: the sum of (-2)^0 to (-2)^step.

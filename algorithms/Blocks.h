@@ -63,6 +63,20 @@ void slottedRingReduceScatter(Choreography &c, const Dim &dim, const Blocks &blo
 void slottedAllPairsReduceScatter(Choreography &c, const Dim &dim, const Blocks &from, const Blocks &into,
                                   const Blocks &slots, Location caller = Location::current());
 
+// Scans: every rank ends with a combination of what the ranks below it along the dimension have.
+
+inline constexpr int numChainPieces = 16;
+/// N + 14 steps, any N. In each, `statements` send one of the pieces of buffers that are cut into `numChainPieces` to
+/// the next rank, if there is one. It has received that piece in the step before.
+void passUp(Choreography &c, const Dim &dim, const std::function<void(const Index &piece)> &statements,
+            Location caller = Location::current());
+/// ceil(log2(N - first)) steps, any N. `sums` holds something on all ranks from coordinate `first` on, which scan it.
+void recursiveDoublingScan(Choreography &c, const Dim &dim, int first, const Buffer &sums,
+                           Location caller = Location::current());
+/// One step, any N. Combines, at all coordinates but 0, what is in `from` at those below into `into`, in their order.
+void combineLower(Choreography &c, const Dim &dim, const Buffer &from, const Buffer &into,
+                  Location caller = Location::current());
+
 /// Whether a dimension has a power of two of ranks.
 Condition isPowerOfTwo(const Dim &dim);
 

@@ -27,7 +27,7 @@ std::vector<size_t> CaseSpace::extents() const {
           windows.size(),
           std::size(allElementTypes),
           countsOf(meshes.front()).size(),
-          std::size(allReductions),
+          reductions.size(),
           numRoots,
           2};
 }
@@ -43,7 +43,7 @@ std::map<Setup, std::vector<Case>> coverPairs(const CaseSpace &space, uint64_t s
                 space.windows[window]};
     int64_t groupSize = space.groupSizeOf(setup.mesh);
     int64_t roots[] = {0, groupSize - 1, int64_t(random() % uint64_t(groupSize))};
-    cases[setup].push_back({allElementTypes[type], space.countsOf(setup.mesh)[count], allReductions[reduction],
+    cases[setup].push_back({allElementTypes[type], space.countsOf(setup.mesh)[count], space.reductions[reduction],
                             roots[root], setup.lanes, inPlace != 0, setup.inWindow, numbers});
   }
   return cases;

@@ -42,7 +42,7 @@ struct Setup {
   auto operator<=>(const Setup &) const = default;
 };
 
-/// What calls of one algorithm are chosen from. With the element types, the reductions, three roots (the first member,
+/// What calls of one algorithm are chosen from. With the element types, three roots (the first member,
 /// the last, any), and in place or not.
 struct CaseSpace {
   std::vector<Sizes> meshes;
@@ -53,6 +53,7 @@ struct CaseSpace {
   std::function<std::vector<int64_t>(const Sizes &)> countsOf; // as many for every mesh
   std::function<int64_t(const Sizes &)> groupSizeOf;
   bool isRooted = false;
+  llvm::ArrayRef<reference::Reduction> reductions = reference::allReductions;
 
   /// How many values each choice has; those of a setup come first.
   std::vector<size_t> extents() const;

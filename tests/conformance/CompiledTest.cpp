@@ -1,6 +1,8 @@
 // Every algorithm as a plugin gives, on real ranks, what its collective is defined to give, and touches nothing else.
 #include "Shipped.h"
 
+#include "tests/support/Reductions.h"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -39,6 +41,7 @@ public:
     space.countsOf = [this](const Sizes &mesh) { return countsFor(algorithm, mesh); };
     space.groupSizeOf = [this](const Sizes &mesh) { return algorithm.groupSize(mesh); };
     space.isRooted = algorithm.isRooted();
+    space.reductions = kolo::test::reductionsFor(algorithm.collective().getKind());
     return space;
   }
 
@@ -91,8 +94,9 @@ std::vector<kolo::Schedule> otherSchedules() {
 /// Every combination of everything, with up to four roots.
 std::map<Setup, std::vector<Case>> allCases(CompiledAlgorithm &algorithm, const Sizes &mesh, bool inWindow) {
   std::map<Setup, std::vector<Case>> cases;
-  auto reductions =
-      algorithm.info().reduces ? llvm::ArrayRef(allReductions) : llvm::ArrayRef(allReductions).take_front();
+  auto reductions = kolo::test::reductionsFor(algorithm.collective().getKind());
+  if (!algorithm.info().reduces)
+    reductions = reductions.take_front();
   int64_t size = algorithm.isRooted() ? algorithm.groupSize(mesh) : 1;
   std::set<int64_t> roots = {0, 1 % size, size / 2, size - 1};
   for (ElementType type : allElementTypes)

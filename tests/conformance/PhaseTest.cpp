@@ -1,6 +1,8 @@
 // The channel program that the compiler makes means what the choreography means, in every interleaving.
 #include "Blockwise.h"
 
+#include "tests/support/Reductions.h"
+
 #include "compiler/Pipeline.h"
 #include "compiler/check/ChunkState.h"
 #include "compiler/check/Verdict.h"
@@ -144,7 +146,8 @@ std::string firstFailureOn(const Sizes &mesh, BothPhases &phases, ProgramOp prog
     call.meshSizes = mesh;
     call.count = std::array<int64_t, 3>{1, 5, 19}[random() % 3];
     call.type = allElementTypes[random() % std::size(allElementTypes)];
-    call.reduction = allReductions[random() % std::size(allReductions)];
+    const llvm::ArrayRef<Reduction> reductions = test::reductionsFor(call.collective.getKind());
+    call.reduction = reductions[random() % reductions.size()];
     call.numLanes = 1 + int64_t(random() % 2);
     call.root = hasRoot(call.collective.getKind()) ? int64_t(random() % uint64_t(groupSize(call))) : 0;
     if (blocks == BlocksAre::Tabled)

@@ -2,6 +2,8 @@
 // different schedules lie in one plugin, and follow each other in the same memory.
 #include "Shipped.h"
 
+#include "tests/support/Reductions.h"
+
 #include "tools/compile/TuningTable.h"
 
 #include <unistd.h>
@@ -28,7 +30,9 @@ constexpr Row rows[] = {{"allPairsAllGather", "ringAllGather", published},
                         {"directReduce", "binomialReduce", bulk},
                         {"directGather", "binomialGather", bulk},
                         {"directScatter", "binomialScatter", bulk},
-                        {"directAllToAll", "bruckAllToAll", published}};
+                        {"directAllToAll", "bruckAllToAll", published},
+                        {"oneShotScan", "chainScan", published},
+                        {"oneShotExscan", "chainExscan", published}};
 constexpr int64_t boundaryBytes = 2000;
 constexpr int64_t counts[] = {0, 1, 125, 499, 3000};
 
@@ -75,6 +79,7 @@ TEST_P(EveryCollective, OfATableGivesTheReferencesResultOnBothSidesOfTheBoundary
   space.countsOf = [](const Sizes &) { return std::vector<int64_t>(std::begin(counts), std::end(counts)); };
   space.groupSizeOf = [](const Sizes &mesh) { return mesh.front(); };
   space.isRooted = isRooted;
+  space.reductions = kolo::test::reductionsFor(collective.getKind());
   for (const auto &[setup, cases] : coverPairs(space, testSeed() + 7)) {
     std::vector<PreparedCase> prepared;
     for (const Case &choices : cases)

@@ -4,6 +4,7 @@
 
 #include "tests/support/Algorithms.h"
 #include "tests/support/PairwiseCover.h"
+#include "tests/support/Reductions.h"
 
 #include "compiler/Pipeline.h"
 #include "compiler/lower/PacketFormat.h"
@@ -105,7 +106,8 @@ void runCalls(Algorithm &algorithm, const Calls &calls, const std::vector<Choice
       ranks = std::make_unique<EmulatedRanks>(algorithm, shape);
     ranks->call.type = reference::allElementTypes[choices[2]];
     ranks->call.count = calls.counts[choices[3]];
-    ranks->call.reduction = reference::allReductions[choices[4]];
+    const llvm::ArrayRef<reference::Reduction> reductions = reductionsFor(ranks->call.collective.getKind());
+    ranks->call.reduction = reductions[choices[4] % reductions.size()];
     if (isRooted(ranks->call.collective.getKind()))
       ranks->call.root = int64_t(random() % uint64_t(reference::groupSize(ranks->call)));
     ASSERT_EQ(ranks->run(calls.numBackToBack, random()), "")

@@ -39,8 +39,10 @@ void runAllTypes(const DeviceAlgorithm &algorithm, int numCalls, const std::vect
         DeviceCall call = algorithm.call(mesh, counts[random() % counts.size()]);
         call.type = runtime::DataType(type);
         call.reduction = runtime::Reduction(random() % KOLO_NUM_REDUCTIONS);
-        if (call.type == runtime::DataType::F16 && call.reduction == runtime::Reduction::Average)
-          call.reduction = runtime::Reduction::Sum; // devices do not average f16
+        const bool isPrefix =
+            call.collective == runtime::CollectiveKind::Scan || call.collective == runtime::CollectiveKind::Exscan;
+        if ((isPrefix || call.type == runtime::DataType::F16) && call.reduction == runtime::Reduction::Average)
+          call.reduction = runtime::Reduction::Sum; // devices do not average f16, and prefixes have no average
         if (runtime::hasRoot(call.collective))
           call.root = int(random() % uint64_t(call.groupSize()));
         ASSERT_EQ(ranks.run(call, numCalls, random()), "")

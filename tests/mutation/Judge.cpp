@@ -1,6 +1,7 @@
 // Interleavings, and what counts as harm.
 #include "Judge.h"
 
+#include "ir/Members.h"
 #include "ir/reference/Oracle.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -44,6 +45,8 @@ static Call callNumber(CollectiveAttr collective, const Sizes &mesh, int64_t num
   call.type = random() % 2 ? ElementType::F32 : ElementType::I32;
   call.numLanes = random() % 6 == 0 ? 2 : 1; // two lanes take twice as long
   call.reduction = reductions[random() % 3];
+  if (isPrefixReduction(collective.getKind()) && call.reduction == Reduction::Average)
+    call.reduction = Reduction::Sum;
   call.root = isRooted(collective.getKind()) ? int64_t(random() % uint64_t(numMembers)) : 0;
   return call;
 }
