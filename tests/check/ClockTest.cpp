@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -171,6 +172,21 @@ TEST(RankSets, UniteAndTranslateAsSetsDo) {
       EXPECT_EQ(moved.count(), int64_t(wanted.size()));
       EXPECT_EQ(moved, again);
       EXPECT_EQ(moved.hash(), again.hash());
+    }
+  }
+}
+
+TEST(RankSets, HoldTheMembersThatTheyAreMadeOf) {
+  for (const Mesh &mesh : meshes) {
+    RankRows rows(mesh);
+    for (int64_t number = 0; number <= product(mesh); ++number) {
+      std::vector<int64_t> wanted(static_cast<size_t>(number));
+      std::iota(wanted.begin(), wanted.end(), 0);
+      RankSet first = RankSet::of(rows, wanted), united;
+      for (int64_t rank : wanted)
+        united = *united.uniteDisjoint(RankSet::single(rows, rank));
+      ASSERT_EQ(first.members(rows), wanted);
+      ASSERT_EQ(first, united);
     }
   }
 }

@@ -97,6 +97,31 @@ TEST(Mistakes, ThatNeedAMeshAreAllReportedAtOnce) {
                {"rank=3"});
 }
 
+/// Rank r combines what rank r - 1 has, but not what that one got from others.
+TEST(Mistakes, AScanThatMissesRanksIsRefusedWithThem) {
+  Definition wrong = define(Scan, Mesh("rank"), [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    Rank me = c.rank();
+    Buffer out = c.inPlace();
+    c.when(me[d] + 1 < d.size(), [&, d = d] { c.send(out).to(me.next(d)).reduce(); });
+  });
+  std::vector<std::string> report = reportOf(wrong, {"rank=4"});
+  ASSERT_EQ(report.size(), 1u);
+  EXPECT_EQ(report[0], std::to_string(wrong.location.line()) +
+                           ": error: the result is not scan: on rank 2, chunk 0 of the output holds input chunk 0 of "
+                           "ranks 1 2 instead of input chunk 0 of ranks 0 1 2 (mesh rank=4)");
+}
+
+TEST(Mistakes, AnExscanThatWritesTheFirstRanksOutputIsRefused) {
+  expectReport(define(Exscan, Mesh("rank"),
+                      [](Choreography &c) {
+                        auto [d] = c.dims<1>();
+                        mistakeBelow("writes the output of rank 0, but the first rank has no output (mesh rank=3)");
+                        c.send(c.input()).to(c.rank().next(d)).at(c.output());
+                      }),
+               {"rank=3"});
+}
+
 TEST(Mistakes, AnIndexOutsideOfATableIsReportedAtItsStatement) {
   expectReport(define(AllReduce, Mesh("rank"),
                       [](Choreography &c) {

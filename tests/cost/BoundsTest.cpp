@@ -79,6 +79,17 @@ TEST(Bounds, LatencyIsThatOfTheFarthestPairWithTheFastestProtocol) {
   EXPECT_NEAR(lowerBound(ring, allDevices(ring, 1), KOLO_ALL_GATHER, 8).seconds * 1e6, 4, 1e-9);
 }
 
+/// Of any two sets of ranks, one has a rank that comes after a rank of the other, and needs what that one has.
+TEST(Bounds, OfScansAreThoseOfTheTightestCut) {
+  Machine ring = machineCalled("ring8"), frontier = machineCalled("frontier");
+  for (KoloCollective collective : {KOLO_SCAN, KOLO_EXSCAN}) {
+    EXPECT_NEAR(reach(ring, 1, collective), reach(ring, 1, KOLO_BROADCAST), 1e-9);
+    EXPECT_NEAR(lowerBound(frontier, allDevices(frontier, 16), collective, 8).latencySeconds,
+                lowerBound(frontier, allDevices(frontier, 16), KOLO_ALL_REDUCE, 8).latencySeconds, 1e-12);
+    EXPECT_EQ(lowerBound(frontier, allDevices(frontier, 16), collective, 1 << 30).bottleneck, "into or out of a node");
+  }
+}
+
 TEST(Bounds, OneRankNeedsNoTime) {
   Machine frontier = machineCalled("frontier");
   auto one = std::get<Placement>(Placement::create(frontier, {{"rank"}, {1}}));

@@ -136,6 +136,14 @@ static void inPlace(void) {
   MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   for (int i = 0; i < count; ++i)
     check(data[i] == total * i, "all-reduce");
+  FILL((rank + 1) * i);
+  MPI_Scan(MPI_IN_PLACE, data, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  for (int i = 0; i < count; ++i)
+    check(data[i] == (rank + 1) * (rank + 2) / 2 * i, "scan");
+  FILL((rank + 1) * i);
+  MPI_Exscan(MPI_IN_PLACE, data, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  for (int i = 0; i < count; ++i) /* the first rank's buffer stays as it was */
+    check(data[i] == (rank == 0 ? 1 : rank * (rank + 1) / 2) * i, "exscan");
   FILL(i / count == rank ? rank * 100 + i : -1);
   MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, count, MPI_DOUBLE, MPI_COMM_WORLD);
   for (int i = 0; i < count * size; ++i)
@@ -247,7 +255,7 @@ static void randomCalls(void) {
   unsigned shared = 12345;
   for (int call = 0; call < 600; ++call) {
 #define NEXT(N) ((int)((shared = shared * 1664525u + 1013904223u) >> 16) % (N))
-    int kind = NEXT(10), typeNumber = NEXT(5), op = NEXT(5), root = NEXT(size), count = NEXT(call % 3 ? 40 : most);
+    int kind = NEXT(12), typeNumber = NEXT(5), op = NEXT(5), root = NEXT(size), count = NEXT(call % 3 ? 40 : most);
     MPI_Datatype type = types[typeNumber];
     if (op == 4 && (typeNumber == 1 || typeNumber == 2)) /* logical operations are for whole numbers */
       op = 0;
@@ -299,6 +307,12 @@ static void randomCalls(void) {
       break;
     case 9:
       MPI_Barrier(MPI_COMM_WORLD);
+      break;
+    case 10:
+      MPI_Scan(in, out, count, type, operations[op], MPI_COMM_WORLD);
+      break;
+    case 11: /* the first rank's output is not significant */
+      MPI_Exscan(in, rank == 0 ? NULL : out, count, type, operations[op], MPI_COMM_WORLD);
       break;
     }
     mix(in, sizeof(double) * most * (size_t)size);

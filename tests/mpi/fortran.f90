@@ -20,6 +20,14 @@ program fortran
   inplace = rank + 1
   call mpi_allreduce(mpi_in_place, inplace, 1, mpi_integer, mpi_max, mpi_comm_world, code)
   if (inplace /= size) stop 4
+  one = rank + 1
+  call mpi_scan(one, total, 1, mpi_integer, mpi_sum, mpi_comm_world, code)
+  if (total /= (rank + 1)*(rank + 2)/2) stop 9
+  inplace = rank + 1
+  call mpi_exscan(mpi_in_place, inplace, 1, mpi_integer, mpi_sum, mpi_comm_world, code)
+  if (rank > 0 .and. inplace /= rank*(rank + 1)/2) stop 10
+  if (rank == 0 .and. inplace /= 1) stop 11
+  total = size*(size + 1)/2
   values = rank + 1
   call mpi_reduce(values, sums, 10, mpi_double_precision, mpi_sum, 1, mpi_comm_world, code)
   if (rank == 1 .and. any(sums /= total)) stop 5

@@ -296,7 +296,7 @@ class Fortran(MpiTest):
         compiler = shutil.which("mpif90.openmpi")
         if not compiler or not shutil.which("gfortran"):
             skip("no gfortran for Open MPI (Debian: gfortran)")
-        self.expectCarried(6, 2, self.build("fortran.f90", compiler))
+        self.expectCarried(8, 2, self.build("fortran.f90", compiler))
 
 
 def skip(why):

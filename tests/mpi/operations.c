@@ -120,6 +120,12 @@ static void judge(const Kind *kind, MPI_Datatype type, MPI_Op operation, int op)
     checkEqual(kind, out, wanted, count, "MPI_Allreduce in place", op);
     MPI_Reduce(in, out, count, type, operation, root, MPI_COMM_WORLD);
     checkEqual(kind, out, wanted, own, "MPI_Reduce", op);
+    PMPI_Scan(in, wanted, count, type, operation, MPI_COMM_WORLD);
+    MPI_Scan(in, out, count, type, operation, MPI_COMM_WORLD);
+    checkEqual(kind, out, wanted, count, "MPI_Scan", op);
+    PMPI_Exscan(in, wanted, count, type, operation, MPI_COMM_WORLD);
+    MPI_Exscan(in, out, count, type, operation, MPI_COMM_WORLD);
+    checkEqual(kind, out, wanted, rank == 0 ? 0 : count, "MPI_Exscan", op);
     PMPI_Reduce_scatter_block(in, wanted, count, type, operation, MPI_COMM_WORLD);
     MPI_Reduce_scatter_block(in, out, count, type, operation, MPI_COMM_WORLD);
     checkEqual(kind, out, wanted, count, "MPI_Reduce_scatter_block", op);

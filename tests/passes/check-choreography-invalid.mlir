@@ -659,3 +659,78 @@ kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes
     kolo.slices from [%zero] size [%c1] to [%me, %zero] size [%c1, %c1]
   } : !kolo.buffer<1> -> !kolo.buffer<2>
 }
+
+// -----
+
+// A scan whose ranks combine what only the rank below has.
+// expected-error@below {{the result is not scan: on rank 2, chunk 0 of the output holds input chunk 0 of ranks 1 2 instead of input chunk 0 of ranks 0 1 2 (mesh rank=4)}}
+kolo.choreography @test #kolo.collective<scan over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.transfer reducing %in -> %out to [next %c1] {
+  ^bb0(%me: index, %peer: index):
+    %isBelow = arith.cmpi slt, %me, %peer : index
+    kolo.slices from [] size [] to [] size [] when %isBelow
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+// A scan whose ranks combine what ranks above have, too.
+// expected-error@below {{the result is not scan: on rank 0, chunk 0 of the output holds input chunk 0 of ranks 0 1 2 3 instead of input chunk 0 of rank 0 (mesh rank=4)}}
+kolo.choreography @test #kolo.collective<scan over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.transfer reducing %in -> %out to [others] {
+  ^bb0(%me: index, %peer: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+// The first rank of an exscan has no output.
+kolo.choreography @test #kolo.collective<exscan over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error@below {{writes the output of rank 0, but the first rank has no output (mesh rank=4)}}
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [] size []
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+// An exscan whose ranks combine their own inputs as well. The group runs over the slower dimension.
+// expected-error@below {{the result is not exscan: on rank 2, chunk 0 of the output holds input chunk 0 of ranks 0 2 instead of input chunk 0 of rank 0 (mesh node=2,gpu=2)}}
+kolo.choreography @test #kolo.collective<exscan over 0> mesh ["node", "gpu"] meshes [[2, 2]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.copy %in -> %out {
+  ^bb0(%node: index, %gpu: index):
+    %isLater = arith.cmpi sgt, %node, %c0 : index
+    kolo.slices from [] size [] to [] size [] when %isLater
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+  kolo.transfer reducing %in -> %out to [next %c1, keep] {
+  ^bb0(%node: index, %gpu: index, %peerNode: index, %peerGpu: index):
+    %isBelow = arith.cmpi slt, %node, %peerNode : index
+    kolo.slices from [] size [] to [] size [] when %isBelow
+  } : !kolo.buffer<0> -> !kolo.buffer<0>
+}

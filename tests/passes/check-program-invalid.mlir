@@ -77,6 +77,26 @@ kolo.chan.program @forgotten #kolo.collective<broadcast over 0> mesh ["rank"] me
 
 // -----
 
+// All ranks do the same, which is right for the first one only.
+// expected-error-re@below {{'out' on rank 1 ends as input chunk 0 of rank 1 instead of input chunk 0 of ranks 0 1 (V1: right result; mesh rank=3)}}
+kolo.chan.program @own #kolo.collective<scan over 0> mesh ["rank"] meshes [[3]] semaphores 0 in_place direct {
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  kolo.chan.copy %in[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
+// The first rank of an exscan has no output, so it cannot copy there.
+kolo.chan.program @first #kolo.collective<exscan over 0> mesh ["rank"] meshes [[2]] semaphores 0 {
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid() blocks 0 : !kolo.buffer<0>
+  // expected-error@below {{rank 0 has no 'out', which the first rank lacks (V6: in bounds; mesh rank=2)}}
+  kolo.chan.copy %in[] size [] -> %out[] size [] : !kolo.buffer<0> -> !kolo.buffer<0>
+}
+
+// -----
+
 // One way: nothing tells the sender that the packets of the call before the last were read.
 // expected-note@below {{1. rank 0, call 2: its application writes its buffers again, between two calls}}
 // expected-note@below {{2. rank 0, call 3: its application writes its buffers again, between two calls}}

@@ -82,6 +82,19 @@ TEST_F(Oracle, WantsPoisonWhereTheCollectiveWritesNothing) {
   EXPECT_EQ(messageOf(checkOutputs(call)), "output of rank 1: written, and must not be");
 }
 
+TEST_F(Oracle, PrefixesCombineTheRanksBeforeOneAndTheFirstOfAnExscanHasNone) {
+  SimulatedCall scan = simulated(CollectiveKind::Scan, {3}, 9, ElementType::I32),
+                exscan = simulated(CollectiveKind::Exscan, {3}, 9, ElementType::I32);
+  Bytes sum = scan.inputs[0];
+  EXPECT_EQ(expectedOutput(scan, 0), sum);
+  EXPECT_EQ(expectedOutput(exscan, 0), std::nullopt);
+  for (int64_t rank : {1, 2}) {
+    EXPECT_EQ(expectedOutput(exscan, rank), sum) << rank;
+    combine(ElementType::I32, Reduction::Sum, sum, scan.inputs[size_t(rank)]);
+    EXPECT_EQ(expectedOutput(scan, rank), sum) << rank;
+  }
+}
+
 TEST_F(Oracle, NamesTheFirstWrongElement) {
   SimulatedCall call = simulated(CollectiveKind::AllReduce, {2}, 3, ElementType::I32);
   call.outputs[0] = *expectedOutput(call, 0);
