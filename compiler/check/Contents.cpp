@@ -14,7 +14,7 @@ WantedContent wantedContent(const Tracer &tracer, int64_t rank, int64_t outputCh
   int64_t sent = inner + (hasBlockPerMember(kind, BufferRole::Input) ? tracer.numberInGroup(rank) * cut : 0);
   if (isReduction(kind))
     return {sent, isPrefixReduction(kind) ? WantedContent::firstOfGroup : WantedContent::wholeGroup, mayAverage(kind)};
-  int64_t giver = tracer.memberOfGroup(rank, isAtRoot(kind, BufferRole::Input) ? tracer.rootNumber() : block);
+  int64_t giver = memberOfGroup(tracer, rank, isAtRoot(kind, BufferRole::Input) ? tracer.rootNumber() : block);
   return {sent, giver, false};
 }
 
@@ -26,7 +26,7 @@ RankSet combinedRanks(const Tracer &tracer, const RankRows &rows, int64_t rank) 
                           rank);
   std::vector<int64_t> members;
   for (int64_t number = 0; number < numCombined(collective.getKind(), tracer.numberInGroup(rank), 0); ++number)
-    members.push_back(tracer.memberOfGroup(rank, number));
+    members.push_back(memberOfGroup(tracer, rank, number));
   return RankSet::of(rows, members);
 }
 

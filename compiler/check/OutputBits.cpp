@@ -32,7 +32,7 @@ std::optional<OtherBits> OutputBits::findOtherBits() {
   llvm::SmallVector<int64_t> others = llvm::to_vector(group.generators());
   llvm::append_range(others, group.representatives());
   for (int64_t rank : others) {
-    int64_t base = tracer.memberOfGroup(rank, 0); // which is among the representatives
+    int64_t base = memberOfGroup(tracer, rank, 0); // which is among the representatives
     for (int64_t chunk = 0; chunk < tracer.grids()[output].numChunks; chunk = chunkRuns.next(output, chunk))
       if (contents.move(rank, accesses.outputCell(rank, chunk).content) !=
           contents.move(base, accesses.outputCell(base, chunk).content))

@@ -61,14 +61,14 @@ int64_t Tracer::numberInGroup(int64_t rank) const {
   return number;
 }
 
-int64_t Tracer::memberOfGroup(int64_t rank, int64_t number) const {
-  SmallVector<int64_t, 4> coordinates = coordinatesOf(rank);
-  for (int64_t dim : llvm::reverse(code.program.getCollective().getGroupDims())) {
-    coordinates[size_t(dim)] = number % sizes[size_t(dim)];
-    number /= sizes[size_t(dim)];
+int64_t memberOfGroup(const Tracer &tracer, int64_t rank, int64_t number) {
+  SmallVector<int64_t, 4> coordinates = tracer.coordinatesOf(rank);
+  for (int64_t dim : llvm::reverse(tracer.program().program.getCollective().getGroupDims())) {
+    coordinates[size_t(dim)] = number % tracer.mesh()[size_t(dim)];
+    number /= tracer.mesh()[size_t(dim)];
   }
   int64_t member = 0;
-  for (auto [coordinate, size] : llvm::zip_equal(coordinates, sizes))
+  for (auto [coordinate, size] : llvm::zip_equal(coordinates, tracer.mesh()))
     member = member * size + coordinate;
   return member;
 }

@@ -97,8 +97,6 @@ public:
   /// Whether the collective gives this rank such a buffer.
   bool exists(int64_t rank, BufferRole role) const;
   int64_t numberInGroup(int64_t rank) const;
-  /// The rank with this number in the group of `rank`.
-  int64_t memberOfGroup(int64_t rank, int64_t number) const;
   std::optional<uint32_t> bufferOf(BufferRole role) const;
 
 private:
@@ -131,6 +129,9 @@ private:
   std::vector<Grid> bufferGrids;
   CollectiveKind kind;
 };
+
+/// The rank with this number in the group of `rank`.
+int64_t memberOfGroup(const Tracer &tracer, int64_t rank, int64_t number);
 
 /// Numbers of the chunks in a box of these offsets and sizes, in row-major order of the box.
 void expandNumbers(llvm::ArrayRef<int32_t> numbers, const Grid &grid, std::vector<int32_t> &chunks);

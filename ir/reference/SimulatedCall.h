@@ -63,8 +63,8 @@ inline bool hasTables(const Call &call) { return !call.inputCounts.empty(); }
 void setTables(Call &call, llvm::function_ref<int64_t(int64_t giver, int64_t taker)> given);
 /// The elements of a block of a rank's input or output.
 Range blockRange(const Call &call, BufferRole role, int64_t rank, int64_t block);
-/// False for the output of reduce and gather, and the input of scatter, on every rank but the root; and for the output
-/// of exscan on the first rank of the group.
+/// False for the output of reduce and gather, and the input of scatter, on every rank but the root. Likewise for the
+/// output of exscan on the first rank of the group.
 bool exists(const Call &call, BufferRole role, int64_t rank);
 
 } // namespace kolo::reference

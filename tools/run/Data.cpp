@@ -2,7 +2,6 @@
 #include "tools/run/Data.h"
 #include "tools/run/ReferenceKinds.h"
 
-#include "ir/Members.h"
 #include "ir/reference/Oracle.h"
 
 #include "mlir/IR/MLIRContext.h"
@@ -39,9 +38,16 @@ reference::Reduction referenceReductionOf(runtime::Reduction reduction) {
   llvm_unreachable("every reduction is handled");
 }
 
+/// Tables and reductions of one period are those of an all-reduce, or of a scan, whatever the collective.
 static kolo::CollectiveKind kindOfPeriod(CollectiveKind collective) {
-  auto kind = kolo::CollectiveKind(int(collective)); // tools/compile/Kinds.cpp ties them
-  return isPrefixReduction(kind) ? kind : kolo::CollectiveKind::AllReduce;
+  switch (collective) {
+  case CollectiveKind::Scan:
+    return kolo::CollectiveKind::Scan;
+  case CollectiveKind::Exscan:
+    return kolo::CollectiveKind::Exscan;
+  default:
+    return kolo::CollectiveKind::AllReduce;
+  }
 }
 
 TaggedData::TaggedData(CollectiveKind collective, const std::vector<int64_t> &groupDims, const runtime::Mesh &mesh,
@@ -50,7 +56,6 @@ TaggedData::TaggedData(CollectiveKind collective, const std::vector<int64_t> &gr
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<KoloDialect>();
   reference::Call call;
-  // Tables and reductions of one period are those of an all-reduce, or of a scan.
   call.collective = CollectiveAttr::get(&context, kindOfPeriod(collective), groupDims);
   for (const runtime::MeshDim &dim : mesh.dims())
     call.meshSizes.push_back(dim.size);
@@ -73,11 +78,14 @@ int TaggedData::memberNumber(int rank) const {
 }
 
 bool TaggedData::hasInput(int rank, int root) const {
-  return isAtMember(kolo::CollectiveKind(int(collective)), BufferRole::Input, memberNumber(rank), root);
+  return !runtime::isAtRoot(runtime::factsOf(collective).input) || memberNumber(rank) == root;
 }
 
 bool TaggedData::hasOutput(int rank, int root) const {
-  return isAtMember(kolo::CollectiveKind(int(collective)), BufferRole::Output, memberNumber(rank), root);
+  const runtime::CollectiveFacts facts = runtime::factsOf(collective);
+  if (facts.reduces && reductions[size_t(rank)].empty()) // as of the first rank of an exscan
+    return false;
+  return !runtime::isAtRoot(facts.output) || memberNumber(rank) == root;
 }
 
 void TaggedData::fillInput(int rank, const CallBlocks &blocks, void *input) const {
