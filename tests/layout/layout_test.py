@@ -42,7 +42,7 @@ MAY_INCLUDE = {
                              "compiler/import/Schedule.h", "fmt/"),
     "compiler/cost/bounds": ("compiler/cost/machine/", "kolo/runtime/PluginAbi.h", "fmt/"),
     "compiler/cost/closedform": ("compiler/SourceLine.h", "compiler/cost/Encoding.h", "compiler/cost/Prediction.h",
-                                 "compiler/cost/machine/", "compiler/model/", "compiler/project/", *MLIR),
+                                 "compiler/cost/machine/", "compiler/model/", "compiler/project/", "ir/", *MLIR),
     "compiler/cost/machine": ("compiler/Schedule.h", "llvm/", "fmt/", "nlohmann/"),
     "compiler/cost/simulation": ("compiler/SourceLine.h", "compiler/cost/Encoding.h", "compiler/cost/LevelTraffic.h", "compiler/cost/Prediction.h",
                                  "compiler/cost/machine/", "compiler/model/", "ir/", *MLIR, "fmt/", "nlohmann/"),

@@ -5,6 +5,7 @@
 #include "compiler/cost/closedform/ClosedForm.h"
 #include "dsl/EmitChoreography.h"
 #include "dsl/PrintSource.h"
+#include "ir/BlockTables.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -2,6 +2,7 @@
 #include "compiler/cost/closedform/Calculator.h"
 #include "compiler/model/LoopCount.h"
 #include "compiler/project/Relations.h"
+#include "ir/Members.h"
 
 #include "llvm/Support/SaveAndRestore.h"
 
