@@ -106,3 +106,21 @@ TEST(Averages, OfTheDefinitionAreThoseOfF32) {
   EXPECT_EQ(average(ElementType::F16, 0x1p-24f, 8), 0x1p-24f);
   EXPECT_EQ(average(ElementType::BF16, 1, 300), 1);
 }
+
+TEST(Averages, OfScansAreRefusedOnEveryRank) {
+  CompiledAlgorithm algorithm("chainScan", /*optimize=*/true);
+  kolo::runtime::Mesh mesh = namedMesh(definitionOf("chainScan"), {2});
+  auto body = [&](kolo::runtime::Communicator &communicator) -> std::string {
+    float in = 1, out = 0;
+    kolo::runtime::CallArguments arguments{"chainScan", mesh, 1, kolo::runtime::DataType::F32,
+                                           kolo::runtime::Reduction::Average};
+    arguments.input = &in;
+    arguments.output = &out;
+    kolo::runtime::Status status = communicator.run(algorithm.plugin(), arguments);
+    return status.code() == kolo::runtime::StatusCode::InvalidArgument &&
+                   status.message() == "program 'chainScan' is a scan, which has no average"
+               ? ""
+               : "not refused: " + status.message();
+  };
+  EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 2, {60000, 1}, body), "");
+}
