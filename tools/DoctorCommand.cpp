@@ -7,6 +7,7 @@
 
 #include "kolo/runtime/Communicator.h"
 #include "kolo/runtime/Door.h"
+#include "kolo/runtime/Nics.h"
 #include "kolo/runtime/Tuned.h"
 
 #include <llvm/Config/llvm-config.h>
@@ -60,6 +61,20 @@ void showFabric() {
   bool isBuilt = std::filesystem::exists(libraryFolder() + "/libkolo_fabric.so", ignored);
   line("libfabric", found("libfabric.so.1") + (isBuilt ? ", transport: " + libraryFolder() + "/libkolo_fabric.so"
                                                        : ", no transport in this build"));
+}
+
+/// Which NIC a rank that starts here takes.
+void showNics() {
+  const runtime::Result<std::vector<runtime::NicDescription>> nics = runtime::describeNics();
+  if (!nics.isOk())
+    return line("NICs", nics.status().message());
+  if (nics->empty())
+    return line("NICs", "none that KOLO_NETWORK may choose: ranks of several hosts use TCP");
+  const char *device = std::getenv("KOLO_NETWORK_NEAR");
+  const std::string near = device && *device ? fmt::format(", nearest to {}", device) : ", nearest to this process";
+  for (const runtime::NicDescription &nic : *nics)
+    line("NIC", fmt::format("{} of {}{}{}", nic.name, nic.provider, nic.address.empty() ? "" : " at " + nic.address,
+                            nic.isNearest ? near : ""));
 }
 
 std::string text(const nlohmann::json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
@@ -200,6 +215,7 @@ void run(const DoctorCommand &options) {
   line("RCCL", found("librccl.so.1") + its);
   showMpi();
   showFabric();
+  showNics();
   showTorch();
   runtime::Result<runtime::Door> door = runtime::Door::open("doctor");
   showTables(door);

@@ -2,7 +2,9 @@
 // runtime and lies beside it.
 #pragma once
 
+#include "kolo/runtime/Nics.h"
 #include "network/ControlTransport.h"
+#include "network/NearestNic.h"
 
 #include <functional>
 #include <memory>
@@ -16,6 +18,7 @@ struct FabricOptions {
   int timeoutMs = 30'000;
   std::string provider;                // by its name in the rules
   std::string address;                 // of this host, numeric: for providers that choose devices so
+  RankPlace place = {};                // whose nearest device is opened
   std::function<bool()> mustStop = {}; // see ControlOptions
 };
 
@@ -47,7 +50,7 @@ inline bool isFabricMail(std::span<const std::byte> mail) {
   return mail.size() >= 2 && mail[0] == std::byte(fabricMailMark & 0xff) && mail[1] == std::byte(fabricMailMark >> 8);
 }
 
-inline constexpr uint32_t fabricModuleVersion = 5;
+inline constexpr uint32_t fabricModuleVersion = 6;
 /// Bits of what `present` returns, in the order in which KOLO_NETWORK=auto prefers.
 inline constexpr const char *autoProviders[] = {"cxi", "verbs", "efa"};
 
@@ -60,6 +63,8 @@ struct FabricModule {
   Status (*check)(const std::string &provider, const std::string &address) = nullptr;
   /// Opens the device. `mails` must outlive the fabric. InvalidArgument, SystemError, OutOfMemory.
   Result<std::unique_ptr<Fabric>> (*create)(const FabricOptions &options, ControlTransport &mails) = nullptr;
+  /// The devices among which `create` chooses. InvalidArgument, SystemError.
+  Result<std::vector<NicDescription>> (*list)(const std::string &provider, const RankPlace &place) = nullptr;
 };
 using FabricModuleEntry = const FabricModule *(*)();
 inline constexpr const char *fabricModuleSymbol = "koloFabricModule";

@@ -70,6 +70,8 @@ Result<NetworkOffer> readNetworkOffer(const std::string &address) {
   NetworkOffer offer;
   if (name == "tcp")
     return offer;
+  if (Result<RankPlace> place = RankPlace::here(); !place.isOk()) // mistakes first
+    return place.status();
   if (name == "auto") {
     offer.kind = NetworkOffer::Kind::Auto;
     Result<const FabricModule *> module = hasDevices() ? openModule() : Status(StatusCode::SystemError, "");
@@ -130,6 +132,32 @@ Result<std::string> chooseNetwork(std::span<const NetworkOffer> offers) {
     if (present >> i & 1)
       return std::string(autoProviders[i]);
   return std::string();
+}
+
+Result<std::vector<NicDescription>> describeNics() {
+  Result<RankPlace> place = RankPlace::here();
+  if (!place.isOk())
+    return place.status();
+  Result<NetworkOffer> offer = readNetworkOffer("");
+  if (!offer.isOk())
+    return offer.status();
+  std::vector<std::string> providers;
+  for (size_t i = 0; i < std::size(autoProviders); ++i)
+    if (offer->present >> i & 1)
+      providers.emplace_back(autoProviders[i]);
+  if (offer->kind == NetworkOffer::Kind::Provider)
+    providers.push_back(offer->provider);
+  std::vector<NicDescription> all;
+  for (const std::string &provider : providers) {
+    Result<const FabricModule *> module = openModule();
+    if (!module.isOk())
+      return module.status();
+    Result<std::vector<NicDescription>> its = (*module)->list(provider, *place);
+    if (!its.isOk())
+      return its.status();
+    all.insert(all.end(), its->begin(), its->end());
+  }
+  return all;
 }
 
 Result<std::unique_ptr<Fabric>> openFabric(const FabricOptions &options, ControlTransport &mails) {

@@ -73,6 +73,14 @@ TEST(NetworkChoice, TheVariableIsReadAndRefused) {
                            "is neither auto, nor tcp, nor a provider"),
               "");
   }
+  unsetenv("KOLO_NETWORK");
+  for (const char *wrong : {"ffff:ff:1f.7", "../devices", "GCD 0"}) {
+    setenv("KOLO_NETWORK_NEAR", wrong, 1);
+    EXPECT_EQ(expectStatus(readNetworkOffer("127.0.0.1").status(), StatusCode::InvalidArgument, -1,
+                           std::string("KOLO_NETWORK_NEAR='") + wrong + "' is no device of PCI that this host has"),
+              "");
+  }
+  unsetenv("KOLO_NETWORK_NEAR");
   setenv("KOLO_NETWORK", "cxi", 1); // beside this program there is no libkolo_fabric.so
   EXPECT_EQ(expectStatus(readNetworkOffer("127.0.0.1").status(), StatusCode::InvalidArgument, -1,
                          "KOLO_NETWORK=cxi: this build has no transport by libfabric: "),

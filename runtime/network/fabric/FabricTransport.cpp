@@ -82,7 +82,8 @@ Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOpt
   if (!info.isOk())
     return info.status();
   std::unique_ptr<FabricTransport> made(new FabricTransport(options, rules, mails));
-  Result<std::unique_ptr<Nic>> opened = Nic::open(**library, made->state.rules, std::move(info).value(), options.rank);
+  Result<std::unique_ptr<Nic>> opened =
+      Nic::open(**library, made->state.rules, std::move(info).value(), options.rank, options.place);
   if (!opened.isOk())
     return opened.status();
   made->state.nic = std::move(opened).value();

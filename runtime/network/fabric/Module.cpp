@@ -38,11 +38,27 @@ Result<std::unique_ptr<Fabric>> create(const FabricOptions &options, ControlTran
   });
 }
 
+Result<std::vector<NicDescription>> list(const std::string &provider, const RankPlace &place) {
+  return guarded([&]() -> Result<std::vector<NicDescription>> {
+    Result<const Library *> library = Library::open();
+    if (!library.isOk())
+      return library.status();
+    Result<const ProviderRules *> rules = rulesFor(**library, provider);
+    if (!rules.isOk())
+      return rules.status();
+    Result<Info> info = findProvider(**library, **rules, "");
+    if (!info.isOk())
+      return info.status();
+    return Nic::list(**rules, *info, place);
+  });
+}
+
 } // namespace
 } // namespace kolo::runtime::fabric
 
 extern "C" __attribute__((visibility("default"))) const kolo::runtime::FabricModule *koloFabricModule() {
   using namespace kolo::runtime;
-  static const FabricModule module = {fabricModuleVersion, fabric::present, fabric::check, fabric::create};
+  static const FabricModule module = {fabricModuleVersion, fabric::present, fabric::check, fabric::create,
+                                      fabric::list};
   return &module;
 }

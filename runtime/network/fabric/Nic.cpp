@@ -89,14 +89,50 @@ DeviceKind Nic::kind() const {
   return kind;
 }
 
-Result<std::unique_ptr<Nic>> Nic::open(const Library &library, const ProviderRules &rules, Info info, int number) {
+/// Those of the first one's kind, each once.
+static std::vector<const fi_info *> devicesIn(const fi_info &first) {
   std::vector<const fi_info *> devices;
-  for (const fi_info *one = info.get(); one; one = one->next) {
+  for (const fi_info *one = &first; one; one = one->next) {
     auto isSame = [&](const fi_info *other) { return isEqual(other->domain_attr->name, one->domain_attr->name); };
-    if (kindOf(*one) == kindOf(*info) && std::ranges::none_of(devices, isSame))
+    if (kindOf(*one) == kindOf(first) && std::ranges::none_of(devices, isSame))
       devices.push_back(one);
   }
-  Info own(library.copyInfo(devices[static_cast<size_t>(number) % devices.size()]), InfoDeleter{&library});
+  return devices;
+}
+
+/// Of PCI; empty: the provider does not say.
+static std::string addressOf(const fi_info &info) {
+  const fi_bus_attr *bus = info.nic ? info.nic->bus_attr : nullptr;
+  if (!bus || bus->bus_type != FI_BUS_PCI)
+    return "";
+  const fi_pci_attr &pci = bus->attr.pci;
+  return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain_id, pci.bus_id, pci.device_id, pci.function_id);
+}
+
+static std::vector<size_t> nearestOf(std::span<const fi_info *const> devices, const RankPlace &place) {
+  std::vector<std::string> addresses;
+  for (const fi_info *device : devices)
+    addresses.push_back(addressOf(*device));
+  return nearestNics(addresses, place);
+}
+
+std::vector<NicDescription> Nic::list(const ProviderRules &rules, const Info &info, const RankPlace &place) {
+  const std::vector<const fi_info *> devices = devicesIn(*info);
+  std::vector<NicDescription> all;
+  for (const fi_info *device : devices) {
+    const char *name = device->domain_attr->name;
+    all.push_back({std::string(rules.name), name ? name : "", addressOf(*device), false});
+  }
+  for (size_t number : nearestOf(devices, place))
+    all[number].isNearest = true;
+  return all;
+}
+
+Result<std::unique_ptr<Nic>> Nic::open(const Library &library, const ProviderRules &rules, Info info, int rank,
+                                       const RankPlace &place) {
+  const std::vector<const fi_info *> devices = devicesIn(*info);
+  const std::vector<size_t> nearest = nearestOf(devices, place);
+  Info own(library.copyInfo(devices[nearest[static_cast<size_t>(rank) % nearest.size()]]), InfoDeleter{&library});
   if (!own)
     return error(StatusCode::OutOfMemory, "out of memory");
   std::unique_ptr<Nic> nic(new Nic(library, rules, std::move(own)));

@@ -118,9 +118,12 @@ struct OperationPool {
 /// Called by one thread at a time.
 class Nic {
 public:
-  /// Opens a device. `info`: of findProvider; `number` chooses among the devices of the first entry's kind.
+  /// Opens the device that is nearest to `place`; of several, `rank` takes one in turn. `info`: of findProvider.
   /// SystemError: libfabric's reason.
-  static Result<std::unique_ptr<Nic>> open(const Library &library, const ProviderRules &rules, Info info, int number);
+  static Result<std::unique_ptr<Nic>> open(const Library &library, const ProviderRules &rules, Info info, int rank,
+                                           const RankPlace &place);
+  /// The devices among which `open` chooses: those of the first entry's kind.
+  static std::vector<NicDescription> list(const ProviderRules &rules, const Info &info, const RankPlace &place);
   ~Nic();
 
   std::span<const std::byte> address() const { return ownAddress; }

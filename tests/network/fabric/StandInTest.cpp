@@ -447,6 +447,19 @@ TEST(StandIn, ReadOnlyMemoryIsASourceAndNoTarget) {
   }
 }
 
+TEST(StandIn, DevicesOfTheFirstKindAreListedWithTheirAddresses) {
+  auto nics = koloFabricModule()->list("cxi", {});
+  ASSERT_TRUE(nics.isOk()) << nics.status().message();
+  ASSERT_EQ(nics->size(), 2U);
+  for (size_t number = 0; number < 2; ++number) {
+    const NicDescription &nic = (*nics)[number];
+    EXPECT_EQ(nic.provider, "cxi");
+    EXPECT_EQ(nic.name, "device" + std::to_string(number));
+    EXPECT_EQ(nic.address, number == 0 ? "fffe:10:00.0" : ""); // which no host has
+    EXPECT_TRUE(nic.isNearest);
+  }
+}
+
 TEST(StandIn, AnOldLibraryAndAMissingOneAreRefused) {
   setenv("KOLO_LIBFABRIC", "/nowhere/libfabric.so", 1);
   EXPECT_EQ(expectStatus(Library::open().status(), StatusCode::SystemError, -1,

@@ -49,6 +49,10 @@ fi_info *copyInfo(const fi_info *info) {
   for (char **name : {&made->fabric_attr->prov_name, &made->fabric_attr->name, &made->domain_attr->name})
     if (*name)
       *name = strdup(*name);
+  if (info && info->nic) {
+    made->nic = copyOf(info->nic);
+    made->nic->bus_attr = copyOf(info->nic->bus_attr);
+  }
   return made;
 }
 
@@ -80,6 +84,12 @@ fi_info *describe(const Provider &provider, const fi_info *hints, const Entry &e
   info->domain_attr->cq_data_size = 4;
   info->domain_attr->mr_key_size = provider.keyBytes;
   info->domain_attr->name = strdup(entry.device);
+  if (std::strcmp(entry.device, "device0") == 0) { // the other one does not say where it is
+    info->nic = copyOf<fid_nic>(nullptr);
+    info->nic->bus_attr = copyOf<fi_bus_attr>(nullptr);
+    info->nic->bus_attr->bus_type = FI_BUS_PCI;
+    info->nic->bus_attr->attr.pci = {0xfffe, 0x10, 0, 0};
+  }
   info->fabric_attr->name = strdup(entry.fabric);
   info->ep_attr->protocol = entry.protocol;
   info->domain_attr->av_type = FI_AV_TABLE;
@@ -144,6 +154,9 @@ void fi_freeinfo(fi_info *info) {
     fi_info *next = info->next;
     for (char *name : {info->fabric_attr->prov_name, info->fabric_attr->name, info->domain_attr->name})
       std::free(name);
+    if (info->nic)
+      std::free(info->nic->bus_attr);
+    std::free(info->nic);
     for (void *part :
          {static_cast<void *>(info->tx_attr), static_cast<void *>(info->rx_attr), static_cast<void *>(info->ep_attr),
           static_cast<void *>(info->domain_attr), static_cast<void *>(info->fabric_attr), static_cast<void *>(info)})
