@@ -1,6 +1,5 @@
 // The NIC that a rank takes, on trees of sysfs made as machines have them.
 #include "network/NearestNic.h"
-#include "tests/support/Support.h"
 
 #include <gtest/gtest.h>
 
@@ -16,6 +15,14 @@ using Numbers = std::vector<size_t>;
 /// A tree of sysfs.
 class Tree {
 public:
+  Tree() {
+    std::string name = fs::temp_directory_path() / "kolo-sysfs-XXXXXX";
+    folder = mkdtemp(name.data());
+  }
+  ~Tree() { fs::remove_all(folder); }
+  Tree(const Tree &) = delete;
+  Tree &operator=(const Tree &) = delete;
+
   /// `way`: from the host bridge to the device, "pci0000:c0/0000:c0:01.1/0000:c1:00.0". A node below 0 is unknown.
   void add(const std::string &way, int node, const std::string &processors) {
     const fs::path device = root() / "devices" / way, bus = root() / "bus/pci/devices";
@@ -34,10 +41,10 @@ public:
       CPU_SET(processor, &place.processors);
     return nearestNics(nics, place, root());
   }
-  fs::path root() const { return folder.file("sys"); }
+  const fs::path &root() const { return folder; }
 
 private:
-  test::TemporaryFolder folder;
+  fs::path folder;
 };
 
 std::string addressOf(int domain, int bus) {
