@@ -28,6 +28,7 @@ SIZES = [1024 << (4 * step) for step in range(6)]
 MOST_SIMULATED = 16   # nodes, of `kolo simulate`
 MAY_BE_FASTER = 2.5   # times the fastest as kolo explore says: whoever ships and takes no longer is simulated
 HARDLY_SLOWER = 1.03  # times the fastest: then rather one that ships
+NETWORK = ("--network-memory", "direct")  # of what Kolo runs: kolo compile --network refuses packets and reads between nodes
 LEAST_SHARE = 4       # bytes of one rank, of what is cut in blocks
 
 
@@ -68,7 +69,7 @@ def baseline_commands(collective, nodes, sizes):
 def explore(collective, nodes, sizes, *options):
     """The command, and the best of every size as it is."""
     command, found = ask("explore", collective, "--machine", "frontier", "--nodes", nodes, "--bytes", text(sizes), "--runners-up",
-                         7 if nodes <= MOST_SIMULATED else 3, *options)
+                         7 if nodes <= MOST_SIMULATED else 3, *NETWORK, *options)
     return command, [best_of(found["schedules"], size, nodes) for size in found["frontier"]]
 
 
@@ -125,7 +126,7 @@ def simulated(row, source=None):
     flags = [part for name, value in row["schedule"].items() for part in (FLAGS[name], value)]
     placement = ["--placement", row["placement"]] if row["placement"] else []
     _, found = ask("simulate", source or row["algorithm"], "--machine", "frontier", "--mesh", row["mesh"], "--bytes", row["bytes"],
-                   *flags, *placement)
+                   *NETWORK, *flags, *placement)
     [size] = found["schedules"][0]["sizes"]
     return {**row, "seconds": size["seconds"], "bottleneck": size["bottleneck"], "isSimulated": True}
 

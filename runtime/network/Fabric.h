@@ -18,7 +18,7 @@ struct FabricOptions {
   int timeoutMs = 30'000;
   std::string provider;                // by its name in the rules
   std::string address;                 // of this host, numeric: for providers that choose devices so
-  RankPlace place = {};                // whose nearest device is opened
+  RankLocality place = {};             // whose nearest device is opened
   std::function<bool()> mustStop = {}; // see ControlOptions
 };
 
@@ -64,7 +64,7 @@ struct FabricModule {
   /// Opens the device. `mails` must outlive the fabric. InvalidArgument, SystemError, OutOfMemory.
   Result<std::unique_ptr<Fabric>> (*create)(const FabricOptions &options, ControlTransport &mails) = nullptr;
   /// The devices among which `create` chooses. InvalidArgument, SystemError.
-  Result<std::vector<NicDescription>> (*list)(const std::string &provider, const RankPlace &place) = nullptr;
+  Result<std::vector<NicDescription>> (*list)(const std::string &provider, const RankLocality &place) = nullptr;
 };
 using FabricModuleEntry = const FabricModule *(*)();
 inline constexpr const char *fabricModuleSymbol = "koloFabricModule";

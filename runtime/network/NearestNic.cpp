@@ -77,8 +77,8 @@ int nearnessTo(const fs::path &sysfs, const cpu_set_t &processors, const std::st
 
 } // namespace
 
-Result<RankPlace> RankPlace::here(const fs::path &sysfs) {
-  RankPlace place;
+Result<RankLocality> RankLocality::here(const fs::path &sysfs) {
+  RankLocality place;
   if (sched_getaffinity(0, sizeof(place.processors), &place.processors) != 0)
     place.processors = {};
   const char *device = variable("KOLO_NETWORK_NEAR");
@@ -91,7 +91,7 @@ Result<RankPlace> RankPlace::here(const fs::path &sysfs) {
   return place;
 }
 
-std::vector<size_t> nearestNics(std::span<const std::string> nics, const RankPlace &place, const fs::path &sysfs) {
+std::vector<size_t> nearestNics(std::span<const std::string> nics, const RankLocality &place, const fs::path &sysfs) {
   std::vector<int> nearness;
   nearness.reserve(nics.size());
   for (const std::string &nic : nics)

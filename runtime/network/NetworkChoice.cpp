@@ -70,7 +70,7 @@ Result<NetworkOffer> readNetworkOffer(const std::string &address) {
   NetworkOffer offer;
   if (name == "tcp")
     return offer;
-  if (Result<RankPlace> place = RankPlace::here(); !place.isOk()) // mistakes first
+  if (Result<RankLocality> place = RankLocality::here(); !place.isOk()) // mistakes first
     return place.status();
   if (name == "auto") {
     offer.kind = NetworkOffer::Kind::Auto;
@@ -135,7 +135,7 @@ Result<std::string> chooseNetwork(std::span<const NetworkOffer> offers) {
 }
 
 Result<std::vector<NicDescription>> describeNics() {
-  Result<RankPlace> place = RankPlace::here();
+  Result<RankLocality> place = RankLocality::here();
   if (!place.isOk())
     return place.status();
   Result<NetworkOffer> offer = readNetworkOffer("");

@@ -63,7 +63,7 @@ Status HostNetwork::open(std::span<const Endpoint> endpoints) {
   wanted.timeoutMs = options.timeoutMs;
   wanted.provider = *provider;
   wanted.address = options.listenAt;
-  if (Result<RankPlace> place = RankPlace::here(); place.isOk()) // readNetworkOffer has tried it
+  if (Result<RankLocality> place = RankLocality::here(); place.isOk()) // readNetworkOffer has tried it
     wanted.place = *place;
   wanted.mustStop = options.mustStop;
   Result<std::unique_ptr<Fabric>> opened = openFabric(wanted, *controls);

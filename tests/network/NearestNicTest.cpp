@@ -36,7 +36,7 @@ public:
     return nearestNics(nics, {.device = device}, root());
   }
   Numbers nearProcessors(const std::vector<std::string> &nics, std::initializer_list<size_t> processors) const {
-    RankPlace place;
+    RankLocality place;
     for (size_t processor : processors)
       CPU_SET(processor, &place.processors);
     return nearestNics(nics, place, root());
@@ -129,13 +129,13 @@ TEST(NearestNic, IsAnyWhereNothingTellsThemApart) {
 TEST(NearestNic, IsOfTheDeviceThatTheVariableNames) {
   Frontier frontier;
   setenv("KOLO_NETWORK_NEAR", frontier.gcds[5].c_str(), 1);
-  Result<RankPlace> place = RankPlace::here(frontier.root());
+  Result<RankLocality> place = RankLocality::here(frontier.root());
   ASSERT_TRUE(place.isOk()) << place.status().message();
   EXPECT_EQ(nearestNics(frontier.nics, *place, frontier.root()), Numbers{2});
   setenv("KOLO_NETWORK_NEAR", "0000:ff:00.0", 1);
-  EXPECT_EQ(RankPlace::here(frontier.root()).status().code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(RankLocality::here(frontier.root()).status().code(), StatusCode::InvalidArgument);
   unsetenv("KOLO_NETWORK_NEAR");
-  EXPECT_TRUE(RankPlace::here(frontier.root())->device.empty());
+  EXPECT_TRUE(RankLocality::here(frontier.root())->device.empty());
 }
 
 } // namespace

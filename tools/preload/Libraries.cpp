@@ -1,7 +1,5 @@
 #include "tools/preload/Libraries.h"
 
-#include "kolo/runtime/Door.h"
-
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -34,10 +32,12 @@ const std::vector<MpiAbi> &mpiAbis() {
 }
 
 std::string libraryFolder() {
-  Dl_info info = {};
-  if (!dladdr(reinterpret_cast<const void *>(&runtime::readLaunchedRank), &info) || !info.dli_fname)
-    return ".";
-  return fs::canonical(info.dli_fname).parent_path().string();
+  std::error_code ignored;
+  const fs::path own = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  for (const char *folder : {"../lib", "../" KOLO_INSTALL_LIBDIR, "."})
+    if (const fs::path path = own / folder; fs::exists(path / KOLO_RUNTIME_FILE, ignored))
+      return fs::canonical(path).string();
+  return ".";
 }
 
 std::optional<std::string> findDoor(const MpiAbi &abi) {

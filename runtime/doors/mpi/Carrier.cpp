@@ -26,8 +26,8 @@ using runtime::StatusCode;
 constexpr const char *noMemory = "no memory or descriptors for Kolo";
 // To open the door takes a rank about 5 ms, and to connect the ranks of a communicator 1 ms. Of a call without data,
 // Kolo saves up to a microsecond, and of 1 MiB some hundred. So the ranks connect when their calls could have saved as
-// much.
-constexpr int64_t worthOfCallBytes = 8 << 10, worthOfConnectingBytes = 8 << 20;
+// much. Ranks cannot tell who of them has opened the door for another communicator, so each one counts both.
+constexpr int64_t worthOfCallBytes = 8 << 10, worthOfConnectingBytes = 48 << 20;
 constexpr int firstNamedBarrier = 4;               // MPI_Ibarrier from which on its communicator is worth connecting
 constexpr size_t mostDecisions = 1024;             // programs call some hundred shapes on a communicator
 constexpr size_t mostKeptBytes = size_t(64) << 20; // of memory for packed data, between calls

@@ -38,7 +38,7 @@ Result<std::unique_ptr<Fabric>> create(const FabricOptions &options, ControlTran
   });
 }
 
-Result<std::vector<NicDescription>> list(const std::string &provider, const RankPlace &place) {
+Result<std::vector<NicDescription>> list(const std::string &provider, const RankLocality &place) {
   return guarded([&]() -> Result<std::vector<NicDescription>> {
     Result<const Library *> library = Library::open();
     if (!library.isOk())

@@ -109,14 +109,14 @@ static std::string addressOf(const fi_info &info) {
   return fmt::format("{:04x}:{:02x}:{:02x}.{:x}", pci.domain_id, pci.bus_id, pci.device_id, pci.function_id);
 }
 
-static std::vector<size_t> nearestOf(std::span<const fi_info *const> devices, const RankPlace &place) {
+static std::vector<size_t> nearestOf(std::span<const fi_info *const> devices, const RankLocality &place) {
   std::vector<std::string> addresses;
   for (const fi_info *device : devices)
     addresses.push_back(addressOf(*device));
   return nearestNics(addresses, place);
 }
 
-std::vector<NicDescription> Nic::list(const ProviderRules &rules, const Info &info, const RankPlace &place) {
+std::vector<NicDescription> Nic::list(const ProviderRules &rules, const Info &info, const RankLocality &place) {
   const std::vector<const fi_info *> devices = devicesIn(*info);
   std::vector<NicDescription> all;
   for (const fi_info *device : devices) {
@@ -129,7 +129,7 @@ std::vector<NicDescription> Nic::list(const ProviderRules &rules, const Info &in
 }
 
 Result<std::unique_ptr<Nic>> Nic::open(const Library &library, const ProviderRules &rules, Info info, int rank,
-                                       const RankPlace &place) {
+                                       const RankLocality &place) {
   const std::vector<const fi_info *> devices = devicesIn(*info);
   const std::vector<size_t> nearest = nearestOf(devices, place);
   Info own(library.copyInfo(devices[nearest[static_cast<size_t>(rank) % nearest.size()]]), InfoDeleter{&library});

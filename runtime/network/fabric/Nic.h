@@ -121,9 +121,9 @@ public:
   /// Opens the device that is nearest to `place`; of several, `rank` takes one in turn. `info`: of findProvider.
   /// SystemError: libfabric's reason.
   static Result<std::unique_ptr<Nic>> open(const Library &library, const ProviderRules &rules, Info info, int rank,
-                                           const RankPlace &place);
+                                           const RankLocality &place);
   /// The devices among which `open` chooses: those of the first entry's kind.
-  static std::vector<NicDescription> list(const ProviderRules &rules, const Info &info, const RankPlace &place);
+  static std::vector<NicDescription> list(const ProviderRules &rules, const Info &info, const RankLocality &place);
   ~Nic();
 
   std::span<const std::byte> address() const { return ownAddress; }
