@@ -66,6 +66,20 @@ class Cost(ToolTest):
         self.assertGreater(seconds("--rates", "kernel"), seconds())
         self.assertGreater(seconds("--placement", "order=gpu,node"), seconds())
 
+    def test_the_network_is_direct_or_staged(self):
+        words = ["cost", "hierarchicalAllReduce", "--machine", "frontier", "--mesh", "node=16,gpu=8", "--bytes", "64M"]
+        for memory, bottleneck in (("direct", "slingshot link"), ("staged", "memory of the host")):
+            rows = self.succeeds(*words, "--network-memory", memory)
+            self.assertIn(bottleneck, rows.splitlines()[2])
+        self.refuses(2, *words[:3], "dgx-h100", *words[4:], "--network-memory", "staged", says=("--network-memory", "node.host"))
+        for command in ("cost", "simulate"):
+            found = self.mistakes(command, *words[1:], "--network-memory", "direct", "--protocol", "ll")
+            self.assertIn("dimension 'node' may be a network, which carries no packets", found[0][2])
+        found = self.succeeds("explore", "all_gather", "--machine", "frontier", "--nodes", "2", "--bytes", "1K", "--structures", "0",
+                              "--network-memory", "staged")
+        self.assertIn("which carries no packets", found)
+        self.assertNotIn(".ll", found)
+
     def test_a_users_file(self):
         source = self.write("Mine.cpp", """#include <kolo/dsl/Language.h>
 using namespace kolo::dsl;

@@ -209,6 +209,24 @@ TEST(Simulation, CallsThatFollowEachOtherOverlapAtMost) {
   EXPECT_GE(mean, 0.9 * one);
 }
 
+TEST(Simulation, AStagedNetworkTakesFourTimesItsBytesOfTheHostsMemory) {
+  const Machine direct = machineOf("frontier"), staged = std::get<Machine>(direct.staged());
+  Case what = shipped("railAllGather", {2, 8});
+  what.schedule.pipelineDepth = 16; // so that nodes send all the time
+  const int64_t bytes = 1024 * mib;
+  // Half of the bytes leaves a node, and half arrives; each is written to the host's memory and read there.
+  const double leastSeconds = 2 * double(bytes) / 204.8e9;
+  Prediction prediction = predict(staged, what, bytes);
+  EXPECT_GE(prediction.seconds, leastSeconds);
+  EXPECT_LE(prediction.seconds, 1.15 * leastSeconds);
+  EXPECT_EQ(prediction.bottleneck, "memory of the host");
+  double networkSeconds = 0;
+  for (const StatementCost &statement : predict(direct, what, bytes).statements)
+    if (statement.bottleneck.starts_with("slingshot"))
+      networkSeconds += statement.seconds;
+  EXPECT_LT(networkSeconds, 0.5 * leastSeconds);
+}
+
 TEST(Simulation, PutsOfOneRankShareItsPort) {
   // The root of a binomial tree sends to its 3 children at once, and each child's subtree waits for its third of the
   // port: 3 + 2 + 1 blocks instead of the 3 of a root that sends to one child after the other.
