@@ -1,4 +1,4 @@
-// One-shot exscan: every rank sends its input to all ranks after it, which combine in the order of ranks.
+// One-shot exscan: every rank sends its input to all ranks after it, and these combine what they get.
 // Steps 1.  Bytes sent per rank at most S (N-1).  Scratch 0.   (N ranks, S bytes of input)
 // Use when messages are tiny and inputs are published.  Not when bandwidth counts: see ChainExscan.
 // Source: MPI 4.0, section 6.11, the definition of MPI_Exscan.
@@ -8,5 +8,8 @@ using namespace kolo::algorithms;
 
 KOLO_COLLECTIVE(oneShotExscan, Exscan, Mesh("rank")) {
   auto [d] = c.dims<1>();
-  combineLower(c, d, c.input(), c.output());
+  Rank me = c.rank(), others = me.others(d);
+  Buffer in = c.input(), out = c.output();
+  c.when(me[d] == 0, [&] { c.send(in).to(others).at(out); });
+  c.when(me[d] > 0 && me[d] < others[d], [&] { c.send(in).to(others).at(out).reduce(); });
 }

@@ -1,4 +1,4 @@
-// One-shot scan: every rank sends its input to all ranks after it, which combine in the order of ranks.
+// One-shot scan: every rank sends its input to all ranks after it, and these combine what they get.
 // Steps 1.  Bytes sent per rank at most S (N-1).  Scratch 0.   (N ranks, S bytes of input)
 // Use when messages are tiny and inputs are published.  Not when bandwidth counts: see ChainScan.
 // Source: MPI 4.0, section 6.11, the definition of MPI_Scan.
@@ -8,9 +8,7 @@ using namespace kolo::algorithms;
 
 KOLO_COLLECTIVE(oneShotScan, Scan, Mesh("rank")) {
   auto [d] = c.dims<1>();
-  Rank me = c.rank();
-  Buffer in = c.input(), out = c.output();
-  c.when(me[d] == 0, [&] { c.copy(in, out); });
-  combineLower(c, d, in, out);
-  c.when(me[d] > 0, [&] { c.reduce(in, out); });
+  Rank me = c.rank(), others = me.others(d);
+  Buffer out = c.inPlace();
+  c.when(me[d] < others[d], [&] { c.send(c.input()).to(others).at(out).reduce(); });
 }
