@@ -87,12 +87,6 @@ Measure ChannelLowering::measureOf(MoveInterface move) {
   return {bufferOf(move.getSource()).shape.cut ? MoveSide::Destination : MoveSide::Source, BufferRole::Input};
 }
 
-Measure ChannelLowering::measureOf(Value buffer) {
-  if (frame.call.tables)
-    return *kolo::measureOf(program.getCollective().getKind(), buffer);
-  return {MoveSide::Source, BufferRole::Input};
-}
-
 void ChannelLowering::buildRanges(MoveInterface move, RangeBuilder build) {
   SliceValues source = sliceOf(move.getSource(), move.getSourceOffsets(), move.getSourceSizes(), move.getSourceRank());
   SliceValues destination = sliceOf(move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes(),

@@ -57,9 +57,10 @@ protected:
   void buildRanges(MoveInterface move, RangeBuilder build);
   /// Likewise over the slice of a fuse or of a division.
   template <typename SliceOp> void buildSliceRanges(SliceOp op, RangeBuilder build) {
-    SliceValues slice = sliceOf(op.getBuffer(), op.getOffsets(), op.getSizes(), {});
-    buildRangeLoops(builder, loc, frame.call, slice, slice, {mapped(op.getPart()), mapped(op.getParts())},
-                    measureOf(op.getBuffer()), build);
+    SliceValues slice = sliceOf(op.getBuffer(), op.getOffsets(), op.getSizes(), {}), written = slice;
+    written.buffer.notes = {}; // they are there already
+    buildRangeLoops(builder, loc, frame.call, slice, written, {mapped(op.getPart()), mapped(op.getParts())},
+                    measureOf(op), build);
   }
   /// What stochastic codecs draw by, of type index: the number in the call of an element of a buffer, or of the one
   /// that a move begins with. The place in a slot says nothing about which element it is.
@@ -88,7 +89,11 @@ protected:
 private:
   SliceValues sliceOf(mlir::Value buffer, mlir::OperandRange offsets, mlir::OperandRange sizes, mlir::Value rank);
   Measure measureOf(MoveInterface move);
-  Measure measureOf(mlir::Value buffer);
+  template <typename SliceOp> Measure measureOf(SliceOp op) {
+    if (frame.call.tables)
+      return *kolo::measureOf(program.getCollective().getKind(), op);
+    return {MoveSide::Source, BufferRole::Input};
+  }
   void lowerLookup(LookupOp lookup);
   const std::string &globalOf(mlir::DenseI64ArrayAttr table);
 

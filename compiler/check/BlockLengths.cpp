@@ -1,7 +1,6 @@
 #include "compiler/check/BlockLengths.h"
 
 #include "compiler/SourceLine.h"
-#include "ir/BlockTables.h"
 
 using namespace mlir;
 
@@ -14,7 +13,12 @@ static bool mayTakeTables(const Tracer &tracer) {
 
 BlockLengths::BlockLengths(const Tracer &tracer, const Contents &contents, bool isFollowed, std::string &whyNot)
     : tracer(tracer), contents(contents), whyNot(whyNot), kind(tracer.program().program.getCollective().getKind()),
-      isActive(isFollowed && mayTakeTables(tracer)) {}
+      isActive(isFollowed && mayTakeTables(tracer)) {
+  for (const OpInfo &op : tracer.program().ops) {
+    auto move = isActive && op.isMove() ? cast<MoveInterface>(op.op) : MoveInterface();
+    measures.push_back(move ? *measureOf(kind, move) : Measure{MoveSide::Source, std::nullopt});
+  }
+}
 
 /// Of the block that the input or the output has in the place of a chunk of this buffer.
 BlockLengths::Key BlockLengths::keyOf(BufferRole table, uint32_t buffer, int64_t owner, int64_t chunk) const {
@@ -26,24 +30,37 @@ BlockLengths::Key BlockLengths::keyOf(BufferRole table, uint32_t buffer, int64_t
           hasBlockPerMember(kind, BufferRole::Input) ? given.inputChunk / cut : -1};
 }
 
-bool BlockLengths::isOfKey(Contents::Id content, const Key &key) const {
+int64_t BlockLengths::chunksPerInputBlock() const {
   const std::optional<uint32_t> input = tracer.bufferOf(BufferRole::Input);
-  const int64_t cut = input ? tracer.grids()[*input].chunksPerBlock : 1;
+  return input ? tracer.grids()[*input].chunksPerBlock : 1;
+}
+
+/// Of what was given, by what it holds.
+BlockLengths::Key BlockLengths::keyOf(Contents::Id content) const {
+  return {hasBlockPerMember(kind, BufferRole::Output) ? contents.rankOf(content).value_or(-1) : -1,
+          hasBlockPerMember(kind, BufferRole::Input) ? contents.inputChunkOf(content) / chunksPerInputBlock() : -1};
+}
+
+bool BlockLengths::isOfKey(Contents::Id content, const Key &key) const {
   return contents.isGiven(content) && (key.first < 0 || contents.isOfRank(content, key.first)) &&
-         (key.second < 0 || contents.inputChunkOf(content) / cut == key.second);
+         (key.second < 0 || contents.inputChunkOf(content) / chunksPerInputBlock() == key.second);
+}
+
+BlockLengths::Key BlockLengths::measuredKey(const Event &event, const MovedChunk &moved) const {
+  const Measure &measure = measures[event.op];
+  if (!measure.table)
+    return keyOf(moved.content);
+  return measure.side == MoveSide::Source
+             ? keyOf(*measure.table, event.source.buffer, moved.sourceOwner, moved.sourceChunk)
+             : keyOf(*measure.table, event.destination.buffer, moved.destinationOwner, moved.destinationChunk);
 }
 
 void BlockLengths::follow(const Event &event, const MovedChunk &moved) {
-  auto move = cast<MoveInterface>(tracer.program().ops[event.op].op);
-  const uint32_t source = event.source.buffer, destination = event.destination.buffer;
-  const Measure measure = *measureOf(kind, move);
-  const Key key = measure.side == MoveSide::Source
-                      ? keyOf(measure.table, source, moved.sourceOwner, moved.sourceChunk)
-                      : keyOf(measure.table, destination, moved.destinationOwner, moved.destinationChunk);
+  const Key key = measuredKey(event, moved);
   if (!isOfKey(moved.content, key))
     return refuse(event, "moves a chunk of another block than the one that says how long it is");
-  follow(event, source, moved.sourceOwner, moved.sourceChunk, key);
-  follow(event, destination, moved.destinationOwner, moved.destinationChunk, key);
+  follow(event, event.source.buffer, moved.sourceOwner, moved.sourceChunk, key);
+  follow(event, event.destination.buffer, moved.destinationOwner, moved.destinationChunk, key);
 }
 
 /// One side of the move: its block must be as long as what is moved.

@@ -1,8 +1,14 @@
 // BlockLengths: whether a program may be called with block tables. Every move takes the length of a chunk from a block
-// that has a table: see measureOf. That must be the length of what the move moves. Used by ChunkAccesses.
+// that has a table, or from a note beside the chunk: see measureOf. That must be the length of what the move moves.
+// Used by ChunkAccesses.
+//
+// A note is right if all moves are that come before it: whoever writes a part of a chunk writes its note too, and reads
+// the two together. So the accesses to notes are ordered as those to the parts are, and a note is of the block that the
+// chunk holds.
 #pragma once
 
 #include "compiler/check/Contents.h"
+#include "ir/BlockTables.h"
 
 namespace kolo {
 
@@ -25,6 +31,9 @@ private:
   /// input. -1 where that does not matter.
   using Key = std::pair<int64_t, int64_t>;
   Key keyOf(BufferRole table, uint32_t buffer, int64_t owner, int64_t chunk) const;
+  Key keyOf(Contents::Id content) const;
+  Key measuredKey(const Event &event, const MovedChunk &moved) const;
+  int64_t chunksPerInputBlock() const;
   bool isOfKey(Contents::Id content, const Key &key) const;
   void follow(const Event &event, uint32_t buffer, int64_t owner, int64_t chunk, const Key &key);
   void refuse(const Event &event, llvm::StringRef why);
@@ -34,6 +43,7 @@ private:
   std::string &whyNot;
   const CollectiveKind kind;
   const bool isActive;
+  std::vector<Measure> measures; // by op; of those that move nothing, any
   // Chunks of one block of the program's own lie behind each other by the length of that block.
   llvm::DenseMap<std::pair<std::pair<uint32_t, int64_t>, int64_t>, Key> ownBlocks; // by buffer, owner and block
 };

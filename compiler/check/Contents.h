@@ -77,6 +77,11 @@ public:
   bool isOfRank(Id content, int64_t rank) const {
     return rankSets[nodes[uint32_t(content)].ranks].isSingle(moves.rows, rank);
   }
+  /// The rank whose input alone it is of.
+  std::optional<int64_t> rankOf(Id content) const {
+    const RankSet &ranks = rankSets[nodes[uint32_t(content)].ranks];
+    return ranks.count() == 1 ? std::optional(ranks.members(moves.rows).front()) : std::nullopt;
+  }
   /// The op that made the content a mistake; null when it is none.
   mlir::Operation *mistakeOf(Id content) const;
   const Loss &lossOf(Id content) const { return terms.lossOf(nodes[uint32_t(content)].term); }

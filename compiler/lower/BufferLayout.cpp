@@ -1,6 +1,7 @@
 // Where the buffers of a program lie in memory, as values in IR.
 #include "compiler/lower/BufferLayout.h"
 
+#include "ir/BlockTables.h"
 #include "ir/IndexArithmetic.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -73,6 +74,13 @@ Value createNumElements(OpBuilder &builder, Location loc, const CallValues &call
   return createForAllBlocks(builder, loc, buffer, createBlockElements(builder, loc, call, buffer));
 }
 
+Value createNumChunks(OpBuilder &builder, Location loc, const BufferShape &buffer) {
+  Value number = createConstant(builder, loc, 1);
+  for (Value extent : buffer.grid)
+    number = createMul(builder, loc, number, extent);
+  return number;
+}
+
 /// Of so many whole granules.
 static Value createGranuleBytes(OpBuilder &builder, Location loc, const codec::Codec &codec, Value numElements) {
   Value granules = arith::DivUIOp::create(builder, loc, numElements, createConstant(builder, loc, codec::granule));
@@ -134,9 +142,8 @@ Value createFilledPackets(OpBuilder &builder, Location loc, const CallValues &ca
 
 Value createNumPackets(OpBuilder &builder, Location loc, const CallValues &call, const BufferShape &buffer,
                        Value parts) {
-  Value elements = createNumElements(builder, loc, call, buffer), numParts = parts;
-  for (Value extent : buffer.grid)
-    numParts = createMul(builder, loc, numParts, extent);
+  Value elements = createNumElements(builder, loc, call, buffer);
+  Value numParts = createMul(builder, loc, createNumChunks(builder, loc, buffer), parts);
   return createAdd(builder, loc, createFilledPackets(builder, loc, call, buffer, elements), numParts);
 }
 
@@ -174,7 +181,14 @@ PlacedBuffer BufferLayout::place(OpBuilder &builder, Location loc, const CallVal
   if (shape.packets)
     shape.stride = call.packetStride;
   Value offset = end(builder, loc, role);
-  ends[size_t(role)] = createAdd(builder, loc, offset, createPaddedBytes(builder, loc, call, role, shape));
+  Value &end = ends[size_t(role)] = createAdd(builder, loc, offset, createPaddedBytes(builder, loc, call, role, shape));
+  if (std::optional<int64_t> number = call.hasNotes ? notesPerLane(buffer) : std::nullopt) {
+    shape.notes = end;
+    Value perChunk = createMul(builder, loc, call.numLanes, createConstant(builder, loc, 8 * *number));
+    Value bytes = createMul(builder, loc, createNumChunks(builder, loc, shape), perChunk);
+    end = createAdd(builder, loc, end,
+                    roundUp(builder, loc, bytes, createConstant(builder, loc, alignmentBytesOf(role, shape))));
+  }
   return {role, std::move(shape), offset};
 }
 

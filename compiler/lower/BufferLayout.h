@@ -20,6 +20,16 @@ struct BufferShape {
   mlir::Value stride = {}; // elements from one block to the next; null: as many as a block has
   std::optional<PacketFormat> packets = {}; // then positions in it count packets, not elements: see createNumPackets
   codec::Codec codec = dsl::none();         // positions count elements all the same: see createBytesTo
+  mlir::Value notes = {}; // bytes from the beginning of the role's memory to the lengths that are noted beside the
+                          // buffer's chunks; null: there are none
+};
+
+/// Where numbers of 64 bits lie behind each other. In a table of this rank's input or output they begin with block
+/// `at`. In other memory `at` counts bytes from the beginning of the role's memory of a rank, which is this one if
+/// null.
+struct NumbersPlace {
+  BufferRole role;
+  mlir::Value rank, at;
 };
 
 /// How generated code reads the tables of a call whose blocks have counts and places of their own. Numbers are of type
@@ -36,6 +46,11 @@ public:
   /// Where a block begins in the buffer of a rank; null: of this one.
   virtual mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value rank,
                             mlir::Value block) const = 0;
+  /// The first number at a place in this rank's memory.
+  virtual mlir::Value noted(mlir::OpBuilder &builder, mlir::Location loc, const NumbersPlace &place) const = 0;
+  /// Copies so many numbers. At most one of the places is a peer's. The source is in use as that of a put.
+  virtual void note(mlir::OpBuilder &builder, mlir::Location loc, const NumbersPlace &from, const NumbersPlace &to,
+                    mlir::Value number) const = 0;
 };
 
 /// Sizes that are the same for all buffers of a call, of type index.
@@ -48,6 +63,7 @@ struct CallValues {
   std::array<mlir::Value, 2> blockElements = {}; // stride of the caller's input and output; null: `count`
   mlir::Value elementBytes = {}, numLanes = {};
   mlir::Value packetStride = {}; // createPacketStride; null where the program has no packets
+  bool hasNotes = false;         // memory of the program's own may have notes: see notesPerLane
 };
 
 /// Nothing where the buffer holds elements.
@@ -85,6 +101,9 @@ mlir::Value createEncodedBytes(mlir::OpBuilder &builder, mlir::Location loc, con
 /// Bytes of so many elements that lie in one chunk of a buffer without packets.
 mlir::Value createChunkBytes(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
                              const BufferShape &buffer, mlir::Value numElements);
+
+/// Number of chunks of a buffer, or of its slots.
+mlir::Value createNumChunks(mlir::OpBuilder &builder, mlir::Location loc, const BufferShape &buffer);
 
 /// The number of an element of a buffer as its block, and as its number in that block.
 struct BlockPosition {

@@ -41,11 +41,15 @@ public:
              const SliceValues &destination, const PartValues &part, const Measure &measure, RangeBuilder build)
       : builder(builder), loc(loc), call(call), source{source, source.buffer.grid.size(), {}},
         destination{destination, destination.buffer.grid.size(), {}}, part(part), build(build),
-        measured(measure.side == MoveSide::Source ? this->source : this->destination), table(measure.table) {}
+        measured(isCutBySource(source, measure) ? this->source : this->destination), table(measure.table) {}
 
   void run();
 
 private:
+  /// What a note says, it says of a chunk in a slot, too, which lies in the chunks of the other side.
+  static bool isCutBySource(const SliceValues &source, const Measure &measure) {
+    return measure.table ? measure.side == MoveSide::Source : !source.buffer.cut;
+  }
   void mergeRows();
   void openLoops();
   SmallVector<size_t> rangedDims(const Cursor &cursor);
@@ -55,7 +59,9 @@ private:
   void buildRows(Value numRows);
   void buildRange(Value sourceChunk, Value destinationChunk, Value numChunks);
   Value firstChunk(const Cursor &cursor);
-  Value countOf(Value measuredChunk);
+  NumbersPlace notesOf(const Cursor &cursor, Value chunk);
+  void note(Value sourceChunk, Value destinationChunk, Value numChunks);
+  Value countOf(Value sourceChunk, Value destinationChunk);
   Value blockBegin(const Cursor &cursor, Value block);
   Value boundary(const BufferShape &buffer, Value chunk, Value count);
   Value beginOf(const Cursor &cursor, Value chunk, Value count);
@@ -80,9 +86,9 @@ private:
   Cursor source, destination;
   const PartValues &part;
   RangeBuilder build;
-  const Cursor &measured; // the slice of the buffer that says how long chunks are; no slots
-  const BufferRole table; // that says so in a call with tables
-  Value rowChunks;        // chunks in a row: the product of the merged dimensions
+  const Cursor &measured;                // the slice of the buffer that says how long chunks are; no slots
+  const std::optional<BufferRole> table; // that says so in a call with tables; nothing: notes do
+  Value rowChunks;                       // chunks in a row: the product of the merged dimensions
 };
 
 void RangeLoops::run() {
@@ -164,6 +170,7 @@ Value RangeLoops::firstChunk(const Cursor &cursor) {
 void RangeLoops::buildRows(Value numRows) {
   Value sourceChunk = firstChunk(source), destinationChunk = firstChunk(destination),
         numChunks = product(numRows, rowChunks);
+  note(sourceChunk, destinationChunk, numChunks);
   auto isApart = [](const BufferShape &buffer) { return buffer.packets || buffer.cut || !codec::isNone(buffer.codec); };
   bool hasSlots = isApart(source.slice.buffer) || isApart(destination.slice.buffer);
   if ((!part.parts && !call.isDense && !hasSlots) || getConstantIntValue(numChunks) == 1)
@@ -184,7 +191,8 @@ void RangeLoops::buildRows(Value numRows) {
 
 void RangeLoops::buildRange(Value sourceChunk, Value destinationChunk, Value numChunks) {
   const BufferShape &buffer = measured.slice.buffer;
-  Value measuredChunk = &measured == &source ? sourceChunk : destinationChunk, count = countOf(measuredChunk);
+  Value measuredChunk = &measured == &source ? sourceChunk : destinationChunk;
+  Value count = countOf(sourceChunk, destinationChunk);
   Value sourceBegin = beginOf(source, sourceChunk, count);
   Value destinationBegin = beginOf(destination, destinationChunk, count);
   Value length = sub(boundary(buffer, add(measuredChunk, numChunks), count), boundary(buffer, measuredChunk, count));
@@ -210,8 +218,35 @@ Value RangeLoops::positionIn(const Cursor &cursor, Value element, Value chunk) {
   return add(createFilledPackets(builder, loc, call, buffer, element), partsBefore);
 }
 
-/// Elements of the block that a chunk of the measured buffer belongs to.
-Value RangeLoops::countOf(Value measuredChunk) {
+/// Of the part at hand of a chunk: [part][chunk], behind the buffer.
+NumbersPlace RangeLoops::notesOf(const Cursor &cursor, Value chunk) {
+  const BufferShape &buffer = cursor.slice.buffer;
+  Value number = add(mul(part.part, createNumChunks(builder, loc, buffer)), chunk);
+  return {cursor.slice.role, cursor.slice.rank, add(buffer.notes, mul(number, constant(8)))};
+}
+
+/// The lengths of chunks that follow each other, in one go where the source has them so.
+void RangeLoops::note(Value sourceChunk, Value destinationChunk, Value numChunks) {
+  if (!call.tables || !destination.slice.buffer.notes)
+    return;
+  OpBuilder::InsertionGuard guard(builder);
+  auto isGiven = scf::IfOp::create(builder, loc, call.tables->isGiven(builder, loc));
+  builder.setInsertionPointToStart(isGiven.thenBlock());
+  const BufferShape &buffer = source.slice.buffer;
+  const bool isOneByOne = table && buffer.numBlockDims != buffer.grid.size();
+  if (isOneByOne) {
+    auto loop = scf::ForOp::create(builder, loc, constant(0), numChunks, constant(1));
+    builder.setInsertionPointToStart(loop.getBody());
+    Value offset = loop.getInductionVar();
+    sourceChunk = add(sourceChunk, offset), destinationChunk = add(destinationChunk, offset), numChunks = constant(1);
+  }
+  Value block = isOneByOne ? div(sourceChunk, createChunksPerBlock(builder, loc, buffer)) : sourceChunk;
+  call.tables->note(builder, loc, table ? NumbersPlace{*table, {}, block} : notesOf(source, sourceChunk),
+                    notesOf(destination, destinationChunk), numChunks);
+}
+
+/// Elements of the block that a pair of chunks belongs to.
+Value RangeLoops::countOf(Value sourceChunk, Value destinationChunk) {
   if (!call.tables)
     return call.count;
   const BufferShape &buffer = measured.slice.buffer;
@@ -219,10 +254,17 @@ Value RangeLoops::countOf(Value measuredChunk) {
                                   /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToStart(choice.thenBlock());
-  Value block = buffer.numBlockDims == buffer.grid.size()
-                    ? measuredChunk
-                    : div(measuredChunk, createChunksPerBlock(builder, loc, buffer));
-  scf::YieldOp::create(builder, loc, call.tables->count(builder, loc, table, block));
+  Value count;
+  if (table) {
+    Value chunk = &measured == &source ? sourceChunk : destinationChunk;
+    Value block =
+        buffer.numBlockDims == buffer.grid.size() ? chunk : div(chunk, createChunksPerBlock(builder, loc, buffer));
+    count = call.tables->count(builder, loc, *table, block);
+  } else { // of a peer's chunk, what was read from there
+    NumbersPlace place = source.slice.rank ? notesOf(destination, destinationChunk) : notesOf(source, sourceChunk);
+    count = call.tables->noted(builder, loc, place);
+  }
+  scf::YieldOp::create(builder, loc, count);
   builder.setInsertionPointToStart(choice.elseBlock());
   scf::YieldOp::create(builder, loc, call.count);
   return choice.getResult(0);

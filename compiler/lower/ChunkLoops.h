@@ -27,7 +27,8 @@ using RangeBuilder = llvm::function_ref<void(mlir::OpBuilder &, mlir::Value sour
 
 /// Builds loops over contiguous ranges, which together cover the paired chunks of two slices. Chunks that follow each
 /// other in both buffers are one range, unless parts cut them or blocks lie apart. At most one of the buffers has
-/// slots. `measure`: where a call with tables says how long a chunk is. Its side has no slots.
+/// slots. `measure`: where a call with tables says how long a chunk is. The side of a table has no slots. Where the
+/// destination has notes, the lengths are noted there before.
 void buildRangeLoops(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, const SliceValues &source,
                      const SliceValues &destination, const PartValues &part, const Measure &measure,
                      RangeBuilder build);

@@ -68,8 +68,8 @@ private:
   // The ops (ChannelOps.cpp).
   llvm::Error stepLane(Lane &lane);
   llvm::Error begin(Lane &lane, mlir::Operation *op);
-  llvm::Expected<int64_t> lengthByTable(const Lane &lane, mlir::Operation *op, std::optional<Measure> measure,
-                                        const ChunkPart &source, const ChunkPart &destination) const;
+  llvm::Expected<int64_t> lengthOf(const Lane &lane, mlir::Operation *op, std::optional<Measure> measure,
+                                   const ChunkPart &source, const ChunkPart &destination) const;
   llvm::Error beginMove(Lane &lane, MoveInterface move);
   llvm::Error beginDivide(Lane &lane, DivideOp divide);
   llvm::Error continueOp(Lane &lane);

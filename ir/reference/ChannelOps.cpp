@@ -108,13 +108,16 @@ llvm::Error ChannelInterpreter::begin(Lane &lane, Operation *op) {
   return llvm::Error::success();
 }
 
-/// A rank knows no more than its own tables.
-llvm::Expected<int64_t> ChannelInterpreter::lengthByTable(const Lane &lane, Operation *op,
-                                                          std::optional<Measure> measure, const ChunkPart &source,
-                                                          const ChunkPart &destination) const {
+/// A rank knows no more than its own tables, and what is noted beside what it moves.
+llvm::Expected<int64_t> ChannelInterpreter::lengthOf(const Lane &lane, Operation *op, std::optional<Measure> measure,
+                                                     const ChunkPart &source, const ChunkPart &destination) const {
   if (!measure)
     return lane.scope->fail(op, "no table of the rank says how long the chunks are that it moves here");
-  return memory.lengthByTable(measure->table, measure->side == MoveSide::Source ? source : destination, lane.rank);
+  if (measure->table)
+    return memory.lengthByTable(*measure->table, measure->side == MoveSide::Source ? source : destination, lane.rank);
+  auto move = dyn_cast<MoveInterface>(op);
+  llvm::Expected<int64_t> holder = peerOf(lane, op, move ? move.getSourceRank() : Value());
+  return holder ? memory.lengthHeld(op, *lane.scope, source, *holder, lane.scope->invocation) : holder.takeError();
 }
 
 llvm::Error ChannelInterpreter::beginMove(Lane &lane, MoveInterface move) {
@@ -128,7 +131,7 @@ llvm::Error ChannelInterpreter::beginMove(Lane &lane, MoveInterface move) {
                     {move.getDestination(), move.getDestinationOffsets(), move.getDestinationSizes()},
                     {move.getPart(), move.getParts()}},
                    [&](const ChunkPart &source, const ChunkPart &destination) {
-                     return lengthByTable(lane, move, measureOf(kind, move), source, destination);
+                     return lengthOf(lane, move, measureOf(kind, move), source, destination);
                    });
   if (!pairs)
     return pairs.takeError();
@@ -151,7 +154,7 @@ llvm::Error ChannelInterpreter::beginDivide(Lane &lane, DivideOp divide) {
   llvm::Expected<std::vector<ChunkPart>> pieces =
       memory.pieces(divide, *lane.scope, {divide.getBuffer(), divide.getOffsets(), divide.getSizes()},
                     {divide.getPart(), divide.getParts()}, [&](const ChunkPart &piece) {
-                      return lengthByTable(lane, divide, measureOf(kind, divide.getBuffer()), piece, piece);
+                      return lengthOf(lane, divide, measureOf(kind, divide), piece, piece);
                     });
   if (!pieces)
     return pieces.takeError();

@@ -50,6 +50,36 @@ Value InvocationTables::place(OpBuilder &builder, Location loc, BufferRole role,
   return access.loadTabled(offsetof(KoloInvocation, peerPlaces) + size_t(role) * sizeof(void *), rank, block);
 }
 
+/// In this rank's memory.
+Value InvocationTables::addressOf(OpBuilder &builder, Location loc, const NumbersPlace &place) const {
+  InvocationAccess access(builder, loc, invocation);
+  if (!isOfCaller(place.role))
+    return advance(builder, loc, access.localBuffer(int(place.role)), toInteger(builder, loc, place.at));
+  Value counts = access.loadPointer(offsetof(KoloInvocation, blockCounts) + size_t(place.role) * sizeof(void *));
+  Value bytes = createMul(builder, loc, place.at, createConstant(builder, loc, sizeof(int64_t)));
+  return advance(builder, loc, counts, toInteger(builder, loc, bytes));
+}
+
+Value InvocationTables::noted(OpBuilder &builder, Location loc, const NumbersPlace &place) const {
+  Value address = addressOf(builder, loc, place);
+  return toIndex(builder, loc, LLVM::LoadOp::create(builder, loc, builder.getI64Type(), address, 8));
+}
+
+void InvocationTables::note(OpBuilder &builder, Location loc, const NumbersPlace &from, const NumbersPlace &to,
+                            Value number) const {
+  Value size = createMul(builder, loc, number, createConstant(builder, loc, sizeof(int64_t)));
+  Value bytes = toInteger(builder, loc, size), ordinary = constantI64(builder, loc, 0);
+  auto call = [&](StringRef name, ValueRange arguments) {
+    LLVM::CallOp::create(builder, loc, TypeRange(), name, arguments);
+  };
+  if (!to.rank && !from.rank)
+    return call(copyFunction, {addressOf(builder, loc, to), addressOf(builder, loc, from), bytes, ordinary});
+  const NumbersPlace &remote = to.rank ? to : from, &own = to.rank ? from : to;
+  call(to.rank ? putFunction : getFunction,
+       {invocation, toInteger(builder, loc, remote.rank), constantI64(builder, loc, int64_t(remote.role)),
+        toInteger(builder, loc, remote.at), addressOf(builder, loc, own), bytes, ordinary});
+}
+
 static bool hasBuffers(ProgramOp program, BufferRole role) {
   return llvm::any_of(program.getBody().getOps<BufferOp>(), [&](BufferOp buffer) { return buffer.getRole() == role; });
 }
@@ -84,6 +114,7 @@ LogicalResult ProgramLowering::lowerBytes(BufferRole role, const std::string &na
   frame.call.alignment = createAlignment();
   frame.call.packetStride = createPacketStride(builder, loc, frame.call);
   frame.call.numLanes = shape.loadIndex(offsetof(KoloShape, numLanes));
+  frame.call.hasNotes = !findTableObstacle(program);
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
     if (memoryOf(buffer.getRole()) != role)
       continue;
@@ -137,6 +168,7 @@ void ProgramLowering::startFunction(const std::string &name, Type result) {
   if (!findTableObstacle(program)) {
     frame.tables = std::make_unique<InvocationTables>(frame.invocation, takesRowLists(program));
     values.tables = frame.tables.get();
+    values.hasNotes = true;
     Value isEqual = arith::XOrIOp::create(builder, loc, frame.tables->isGiven(builder, loc),
                                           arith::ConstantIntOp::create(builder, loc, 1, 1));
     values.isDense = createAnd(builder, loc, values.isDense, isEqual);

@@ -19,8 +19,13 @@ public:
   mlir::Value count(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value block) const override;
   mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value rank,
                     mlir::Value block) const override;
+  mlir::Value noted(mlir::OpBuilder &builder, mlir::Location loc, const NumbersPlace &place) const override;
+  void note(mlir::OpBuilder &builder, mlir::Location loc, const NumbersPlace &from, const NumbersPlace &to,
+            mlir::Value number) const override;
 
 private:
+  mlir::Value addressOf(mlir::OpBuilder &builder, mlir::Location loc, const NumbersPlace &place) const;
+
   mlir::Value invocation;
   bool takesRows;
 };

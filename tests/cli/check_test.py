@@ -52,8 +52,9 @@ class Proofs(CheckTest):
             reported = json.loads(self.succeeds("check", *arguments, "--json"))
             return found, [each["blockTables"] for each in reported]
         self.assertEqual(counts("ringAllGather", "--mesh", "rank=4"), (["any, also of each block its own"], [True]))
+        self.assertEqual(counts("twoLevelAllToAll", "--mesh", "node=2,gpu=2"), (["any, also of each block its own"], [True]))
         [found], reported = counts("bruckAllToAll", "--mesh", "rank=4")
-        self.assertRegex(found, r"^equal ones: no table of the call says how long the chunks are that it moves here: .*\.cpp:\d+$")
+        self.assertRegex(found, r"^equal ones: moves a chunk to a block of another length: .*BruckAllToAll\.cpp:\d+$")
         self.assertEqual(reported, [False])
         self.assertEqual(counts("ringAllReduce", "--mesh", "rank=4"), ([], [False]))
 

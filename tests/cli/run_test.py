@@ -142,6 +142,13 @@ class CountsOfBlocks(ToolTest):
         # Each block goes round the ring but for its last step.
         self.assertEqual(sum(int(sent) for sent in re.findall(r"sends (\d+) bytes", said)), 2 * 12)
 
+    def test_of_blocks_that_are_forwarded(self):
+        for algorithm, mesh in (("twoLevelAllToAll", "node=3,gpu=2"), ("binomialGather", "rank=5"), ("binomialScatter", "rank=5"),
+                                ("patAllGather", "rank=5")):
+            for law in ("zipf:1.2:1", "random:3", "onehot:1"):
+                said = self.succeeds("run", algorithm, "--mesh", mesh, "--bytes", "20K", "--counts", law, "--lanes", "2")
+                self.assertIn("every byte is right", said)
+
     def test_in_place(self):
         for algorithm in ("directAllToAll", "ringAllGather", "ringReduceScatter"):
             self.succeeds("run", algorithm, "--mesh", "rank=3", "--bytes", "10K", "--counts", "zipf:1:0", "--in-place")
@@ -161,6 +168,7 @@ class CountsOfBlocks(ToolTest):
 
     def test_with_codecs(self):
         for algorithm, mesh in (("quantisedAllToAll", "rank=3"), ("quantisedRailAllGather", "node=2,gpu=2"),
+                                ("quantisedTwoLevelAllToAll", "node=2,gpu=2"),
                                 ("quantisedReduceScatter", "node=2,gpu=2")):
             for law in ("zipf:1.2:1", "random:3", "onehot:1"):
                 said = self.succeeds("run", algorithm, "--mesh", mesh, "--bytes", "96K", "--counts", law, "--iterations", "1")
@@ -170,7 +178,7 @@ class CountsOfBlocks(ToolTest):
     def test_what_takes_none(self):
         three = ["--mesh", "rank=3", "--bytes", "1K", "--counts"]
         self.refuses(2, "run", "bruckAllToAll", *three, "random:1",
-                     says=["--counts: bruckAllToAll takes no block tables on rank=3: no table of the call says how long the chunks are",
+                     says=["--counts: bruckAllToAll takes no block tables on rank=3: moves a chunk to a block of another length",
                            "BruckAllToAll.cpp:"])
         self.refuses(2, "run", "ringAllReduce", *three, "random:1", says="--counts: all_reduce has no block for each rank")
         self.refuses(2, "run", "ringReduceScatter", *three, "random:1", "--op", "average", "--dtype", "bf16",

@@ -60,7 +60,12 @@ class Simulate(ToolTest):
         self.refuses(2, *direct, "--counts", "counts", says="--counts: 3 counts are not the 64 of 8 ranks")
         self.refuses(2, *direct, "--counts", "zipf:x:1", says="'zipf:x:1' is not zipf:EXPONENT:SEED")
         self.refuses(2, "simulate", "bruckAllToAll", *direct[2:], "--counts", "random:1",
-                     says=["--counts: the program takes no block tables: no table of the call", "BruckAllToAll.cpp:"])
+                     says=["--counts: the program takes no block tables: moves a chunk to a block", "BruckAllToAll.cpp:"])
+        levels = ["simulate", "twoLevelAllToAll", "--machine", "frontier", "--mesh", "node=2,gpu=8", "--bytes", "8M"]
+        [[equal], [toOne]] = (self.simulated(*levels, "--counts", law)["schedules"][0]["sizes"] for law in ("zipf:0:0", "onehot:3"))
+        [uniform] = self.simulated(*levels)["schedules"][0]["sizes"]
+        self.assertEqual((equal["seconds"], equal["traffic"]), (uniform["seconds"], uniform["traffic"]))
+        self.assertEqual([row[3] for row in toOne["traffic"]], [0 if rank == 3 else 8 << 20 for rank in range(8)])
         bine = ["simulate", "bineAllGather", "--machine", "frontier", "--bytes", "1K", "--counts", "random:1", "--mesh"]
         self.succeeds(*bine, "rank=2")
         self.refuses(2, *bine, "rank=8", says=["--counts: the program takes no block tables: ", "Blocks.cpp:"])

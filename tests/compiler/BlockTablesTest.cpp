@@ -28,8 +28,8 @@ std::string whyNot(const Definition &definition, const Sizes &mesh, const kolo::
 }
 
 /// The reason without the line.
-std::string reasonOf(const Definition &definition, const Sizes &mesh) {
-  std::string why = whyNot(definition, mesh);
+std::string reasonOf(const Definition &definition, const Sizes &mesh, const kolo::Schedule &schedule = {}) {
+  std::string why = whyNot(definition, mesh, schedule);
   return why.substr(0, why.rfind(": "));
 }
 
@@ -64,6 +64,34 @@ KOLO_COLLECTIVE(misplacedAllToAll, AllToAll, Mesh("rank")) {
   c.copy(one[0], out[me]);
 }
 
+int lineOfFault = 0; // of the next two
+
+// On the way to their nodes, blocks lie where those of another node belong: there the table tells of those.
+KOLO_COLLECTIVE(misreadAllToAll, AllToAll, Mesh("node", "gpu")) {
+  auto [node, gpu] = c.dims<2>();
+  Rank me = c.rank(), inNode = me.others(gpu), onRail = me.others(node);
+  Buffer in = c.input(), out = c.output(), stage = c.scratch("stage", in);
+  c.copy(in[{all, me[gpu]}], stage[{all, me[gpu]}]);
+  c.send(in[{all, inNode[gpu]}]).to(inNode).at(stage[{all, me[gpu]}]);
+  lineOfFault = __LINE__ + 1;
+  c.copy(stage[{me[node] + 1, all}], out[{me[node], all}]);
+  c.copy(stage[{me[node], all}], out[{me[node], all}]);
+  c.send(stage[{onRail[node], all}]).to(onRail).at(out[{me[node], all}]);
+}
+
+// What is forwarded goes where the block of another node belongs, and from there to its place.
+KOLO_COLLECTIVE(misforwardedAllToAll, AllToAll, Mesh("node", "gpu")) {
+  auto [node, gpu] = c.dims<2>();
+  Rank me = c.rank(), inNode = me.others(gpu), onRail = me.others(node);
+  Buffer in = c.input(), out = c.output(), stage = c.scratch("stage", in);
+  c.copy(in[{all, me[gpu]}], stage[{all, me[gpu]}]);
+  c.send(in[{all, inNode[gpu]}]).to(inNode).at(stage[{all, me[gpu]}]);
+  lineOfFault = __LINE__ + 1;
+  c.send(stage[{onRail[node], all}]).to(onRail).at(out[{me[node] + 1, all}]);
+  c.send(stage[{onRail[node], all}]).to(onRail).at(out[{me[node], all}]);
+  c.copy(stage[{me[node], all}], out[{me[node], all}]);
+}
+
 const Definition &named(const std::string &name) {
   for (const Definition &definition : registeredChoreographies())
     if (definition.name == name)
@@ -88,10 +116,31 @@ TEST(BlockTables, AreRefusedWhereAPlaceIsThatOfAnotherBlock) {
             "moves a chunk of another block than the one that says how long it is");
 }
 
-TEST(BlockTables, AreRefusedWhereNoTableSaysHowLongABlockIs) {
-  for (const char *name : {"bruckAllToAll", "binomialGather", "binomialScatter", "patAllGather"})
-    EXPECT_EQ(reasonOf(definitionOf(name), {8}), "no table of the call says how long the chunks are that it moves here")
-        << name;
+TEST(BlockTables, AreTakenWhereLengthsComeWithTheBlocks) {
+  for (const char *name : {"binomialGather", "binomialScatter", "patAllGather"})
+    for (int64_t numRanks : {2, 5, 8})
+      EXPECT_EQ(whyNot(definitionOf(name), {numRanks}), "") << name;
+  for (const char *name : {"twoLevelAllToAll", "quantisedTwoLevelAllToAll"})
+    for (const Sizes &mesh : {Sizes{2, 3}, {4, 2}})
+      for (int64_t depth : {1, 3})
+        EXPECT_EQ(whyNot(definitionOf(name), mesh, {.pipelineDepth = depth}), "") << name;
+}
+
+TEST(BlockTables, AreRefusedWhereNobodyKnowsALengthInTime) {
+  EXPECT_EQ(reasonOf(definitionOf("twoLevelAllToAll"), {2, 2}, {.protocol = kolo::Protocol::LL}),
+            "packets do not say how long the chunks are that it takes out of them here");
+  EXPECT_EQ(reasonOf(definitionOf("twoLevelAllToAll"), {2, 2}, {.transfers = kolo::Transfers::Pull}),
+            "only the peer has a table of the chunks that it reads from there");
+}
+
+TEST(BlockTables, AreRefusedWhereALengthIsThatOfAnotherBlock) {
+  const std::string misread = "moves a chunk of another block than the one that says how long it is",
+                    misforwarded = "moves a chunk to a block of another length";
+  for (auto [name, reason] : {std::pair("misreadAllToAll", misread), {"misforwardedAllToAll", misforwarded}}) {
+    const std::string why = whyNot(named(name), {2, 2});
+    EXPECT_EQ(why, reason + ": " + __FILE__ + ":" + std::to_string(lineOfFault)) << name;
+  }
+  EXPECT_EQ(reasonOf(definitionOf("bruckAllToAll"), {8}), misforwarded);
 }
 
 /// All slices of a pipeline are of one block.

@@ -64,7 +64,8 @@ Prediction predictionOf(const std::string &name, const std::string &counts, int6
 
 TEST(BlockCounts, OfEqualBlocksArePredictedAsWithoutTables) {
   for (const char *name :
-       {"directAllToAll", "ringAllGather", "allPairsAllGather", "ringReduceScatter", "directGather"}) {
+       {"directAllToAll", "ringAllGather", "allPairsAllGather", "ringReduceScatter", "directGather", "binomialGather",
+        "binomialScatter", "patAllGather"}) {
     const Prediction without = predictionOf(name, "", mib), with = predictionOf(name, "zipf:0:0", mib);
     EXPECT_DOUBLE_EQ(with.seconds, without.seconds) << name;
     EXPECT_EQ(with.traffic, without.traffic) << name;
@@ -83,6 +84,19 @@ TEST(BlockCounts, MoveWhatTheGiverHas) {
       moved += ring.traffic[from][to];
     }
   EXPECT_EQ(moved, 3.0 * mib); // the one block goes once to each other rank
+}
+
+/// Whoever forwards a block knows how long it is by what came with it: rank 3's goes over rank 2 to the root.
+TEST(BlockCounts, AreForwarded) {
+  const Prediction gather = predictionOf("binomialGather", "onehot:3", mib),
+                   scatter = predictionOf("binomialScatter", "onehot:3", mib);
+  for (size_t from = 0; from < numRanks; ++from)
+    for (size_t to = 0; to < numRanks; ++to) {
+      EXPECT_EQ(gather.traffic[from][to], (from == 3 && to == 2) || (from == 2 && to == 0) ? double(mib) : 0)
+          << from << " to " << to;
+      EXPECT_EQ(scatter.traffic[from][to], (from == 0 && to == 2) || (from == 2 && to == 3) ? double(mib) : 0)
+          << from << " to " << to;
+    }
 }
 
 TEST(BlockCounts, OfAFileAreScaled) {

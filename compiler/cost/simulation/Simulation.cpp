@@ -1,8 +1,8 @@
 #include "compiler/cost/simulation/Simulation.h"
 #include "compiler/cost/Encoding.h"
+#include "compiler/cost/simulation/BlockFlow.h"
 #include "compiler/cost/simulation/Skeleton.h"
 #include "compiler/model/ChunkSizes.h"
-#include "ir/BlockTables.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/MathExtras.h"
@@ -21,7 +21,6 @@ struct Simulation::Parts {
   std::optional<CostMistake> trace();
   CallSize callFor(int64_t bytes) const;
   std::optional<CostMistake> makeCounts(int64_t bytes);
-  int64_t tabledElements(int64_t rank, const Trace &trace, const Event &event, const CallSize &call) const;
   void useCounts(std::vector<RankProgram> &programs, const CallSize &call) const;
   bool isUniform(const CallSize &call) const;
   int64_t workingSet(const CallSize &call) const;
@@ -214,39 +213,15 @@ std::optional<CostMistake> Simulation::Parts::makeCounts(int64_t bytes) {
   return std::nullopt;
 }
 
-/// What a rank moves in an event of its representative, by the block that says how long a chunk is.
-int64_t Simulation::Parts::tabledElements(int64_t rank, const Trace &trace, const Event &event,
-                                          const CallSize &call) const {
-  const RankGroup &group = traced->group;
-  auto move = llvm::cast<MoveInterface>(code.ops[event.op].op);
-  const Measure measure = *measureOf(code.program.getCollective().getKind(), move);
-  const bool isSource = measure.side == MoveSide::Source;
-  const Box &box = isSource ? event.source : event.destination;
-  const int64_t peer = group.move(rank, event.peer);
-  const bool isAtPeer = bool(isSource ? move.getSourceRank() : move.getDestinationRank());
-  const int64_t member = tracer.numberInGroup(isAtPeer ? peer : rank);
-  const Grid &grid = tracer.grids()[box.buffer];
-  std::vector<int32_t> chunks;
-  expandBox(trace, box, grid, chunks);
-  int64_t elements = 0;
-  for (int32_t chunk : chunks) {
-    const int64_t own = group.moveChunk(rank, box.buffer, chunk);
-    CallSize ofBlock = call;
-    ofBlock.count = counts->of(measure.table, member, own / grid.chunksPerBlock);
-    const ElementRange whole = chunkRange(grid, own % grid.chunksPerBlock, ofBlock);
-    elements += partRange(whole, grid.chunksPerBlock, event.part, std::max(grid.numParts, 1), call).size;
-  }
-  return elements;
-}
-
 /// Of a call with block tables.
 void Simulation::Parts::useCounts(std::vector<RankProgram> &programs, const CallSize &call) const {
+  const BlockFlow flow(tracer, *traced, *counts, call);
   for (int64_t rank = 0; rank < tracer.numRanks(); ++rank) {
     const size_t orbit = traced->group.orbitOf(rank);
     const Trace &trace = traced->traces[orbit];
     for (auto [i, number] : llvm::enumerate(skeletons[orbit].eventOf))
       if (number != UINT32_MAX && code.ops[trace.events[number].op].isMove())
-        programs[size_t(rank)].code[i].bytes = tabledElements(rank, trace, trace.events[number], call);
+        programs[size_t(rank)].code[i].bytes = flow.elements(rank, number);
   }
 }
 
