@@ -140,6 +140,11 @@ std::optional<TableObstacle> findTableObstacle(ProgramOp program) {
   return obstacle;
 }
 
+bool mayTakeBlockTables(ProgramOp program) {
+  auto known = program->getAttrOfType<ArrayAttr>(blockTablesAttrName);
+  return !findTableObstacle(program) && (!known || llvm::any_of(known, llvm::IsaPred<UnitAttr>));
+}
+
 /// Whether a move is of no rows, or of such as its rank finds by its own lists.
 static bool allowsRowLists(MoveInterface move) {
   auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };

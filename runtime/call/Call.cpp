@@ -195,6 +195,12 @@ Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Gr
   return call.checkPointers();
 }
 
+/// Whether the call says how long blocks are, because ranks know their own alone. All ranks of an all-gather know those
+/// of the output, and of a reduce-scatter those of the input.
+bool isBound(const Planner &planner, CollectiveKind kind) {
+  return planner.countIsBound && kind != CollectiveKind::AllGather && kind != CollectiveKind::ReduceScatter;
+}
+
 /// As far as a call with block tables is known before its program is. What is wrong with the tables is found later.
 void sizeByTables(const BlockTables &blocks, const CallArguments &arguments, const Planner &planner, Call &call) {
   auto bytesOf = [&](const BlockTable &table) {
@@ -216,7 +222,12 @@ void sizeByTables(const BlockTables &blocks, const CallArguments &arguments, con
   };
   auto [inputBytes, inputEnd] = bytesOf(blocks.input);
   auto [outputBytes, outputEnd] = bytesOf(blocks.output);
-  call.largestBytes = std::max({inputBytes, outputBytes, planner.largestBytes});
+  int64_t boundBytes = 0;
+  if (isBound(planner, *arguments.collective) &&
+      (__builtin_mul_overflow(std::max<int64_t>(arguments.count, 0), call.elementBytes, &boundBytes) ||
+       __builtin_mul_overflow(boundBytes, planner.size, &boundBytes)))
+    boundBytes = INT64_MAX;
+  call.largestBytes = std::max({inputBytes, outputBytes, planner.largestBytes, boundBytes});
   call.inputBytes = static_cast<size_t>(inputEnd);
   call.outputBytes = static_cast<size_t>(outputEnd);
   call.setPointers(arguments);
@@ -277,8 +288,8 @@ Status checkTables(const CallArguments &arguments, const Planner &planner, const
   if (!isPerRank(facts.input) && !isPerRank(facts.output))
     return error(StatusCode::InvalidArgument, "{} has one block, and takes no block tables",
                  toString(call.info->collective));
-  if (planner.isForDevices)
-    return error(StatusCode::InvalidArgument, "devices take no block tables");
+  if (planner.isForDevices && arguments.rows)
+    return error(StatusCode::InvalidArgument, "devices take no row lists");
   if (call.computedType != call.key.type)
     return error(StatusCode::InvalidArgument, "averages of f16 and bf16 take no block tables");
   std::vector<int64_t> sizes;
@@ -310,6 +321,12 @@ Status sizeTabled(const BlockTables &blocks, const CallArguments &arguments, con
     if (Status status = takeRows(*arguments.rows, call); !status.isOk())
       return status;
   call.key.count = std::max(call.tables->longest, planner.longestBlock);
+  if (isBound(planner, call.info->collective)) {
+    if (call.tables->longest > arguments.count)
+      return error(StatusCode::InvalidArgument, "a block has {} elements, and the call says that none has more than {}",
+                   call.tables->longest, arguments.count);
+    call.key.count = arguments.count;
+  }
   int64_t ownBytes = std::max(call.tables->numElements[KOLO_INPUT], call.tables->numElements[KOLO_OUTPUT]);
   call.largestBytes = std::max(ownBytes * call.elementBytes, planner.largestBytes);
   int64_t wholeBytes = 0;

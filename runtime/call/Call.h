@@ -147,6 +147,9 @@ struct Planner {
   bool ignoresCounts = false; // of block tables, for an answer that is the same on all ranks
   std::string_view tag = {};  // of the communicator
   bool isForDevices = false;
+  // Of a call with block tables: CallArguments::count is as long as the longest block of any rank, unless all ranks
+  // have the tables of all.
+  bool countIsBound = false;
 };
 
 /// Checks everything that one rank can check, and selects the program if the arguments name none. A selection without

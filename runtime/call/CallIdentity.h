@@ -6,12 +6,35 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace kolo::runtime {
+
+/// Owns block tables, and the numbers that they refer to.
+class KeptTables {
+public:
+  explicit KeptTables(const BlockTables &given) : tables(given) {
+    keep(tables.input.counts, numbers[0]);
+    keep(tables.input.places, numbers[1]);
+    keep(tables.output.counts, numbers[2]);
+    keep(tables.output.places, numbers[3]);
+  }
+  KeptTables(const KeptTables &) = delete;
+  KeptTables &operator=(const KeptTables &) = delete;
+  const BlockTables &get() const { return tables; }
+
+private:
+  static void keep(std::span<const int64_t> &table, std::vector<int64_t> &numbers) {
+    numbers.assign(table.begin(), table.end());
+    table = numbers;
+  }
+  BlockTables tables;
+  std::vector<int64_t> numbers[4];
+};
 
 /// Whether two calls have the same block tables. The first has some.
 inline bool areEqual(const BlockTables *left, const BlockTables *right) {
@@ -48,20 +71,10 @@ struct CallIdentity {
 class KeptCall {
 public:
   KeptCall(uint64_t load, const CallArguments &arguments)
-      : pluginLoad(load), program(arguments.program), copy(arguments) {
+      : pluginLoad(load), program(arguments.program),
+        blocks(arguments.blocks ? std::make_unique<KeptTables>(*arguments.blocks) : nullptr), copy(arguments) {
     copy.program = program;
-    if (!arguments.blocks)
-      return;
-    auto keep = [](std::span<const int64_t> &table, std::vector<int64_t> &numbers) {
-      numbers.assign(table.begin(), table.end());
-      table = numbers;
-    };
-    blocks = *arguments.blocks;
-    keep(blocks.input.counts, numbers[0]);
-    keep(blocks.input.places, numbers[1]);
-    keep(blocks.output.counts, numbers[2]);
-    keep(blocks.output.places, numbers[3]);
-    copy.blocks = &blocks;
+    copy.blocks = blocks ? &blocks->get() : nullptr;
   }
   KeptCall(const KeptCall &) = delete;
   KeptCall &operator=(const KeptCall &) = delete;
@@ -90,8 +103,7 @@ public:
 private:
   uint64_t pluginLoad;
   std::string program;
-  BlockTables blocks;
-  std::vector<int64_t> numbers[4]; // of `blocks`
+  std::unique_ptr<const KeptTables> blocks; // null: it has none
   CallArguments copy;
   bool usesReduction = true, usesRoot = true;
 };

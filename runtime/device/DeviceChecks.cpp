@@ -1,6 +1,8 @@
 #include "device/DeviceChecks.h"
 
 #include "base/Error.h"
+#include "call/BlockTables.h"
+#include "call/CallIdentity.h"
 
 #include <algorithm>
 
@@ -13,18 +15,37 @@ Status ofRank(const DeviceRanks &ranks, size_t local, const Status &status) {
   return ranks.meeting ? status : rankError(status.code(), rank, "rank {}: {}", rank, status.message());
 }
 
+/// What the block tables of the ranks here ask for. Elements whose number is too large are an error of planCall's.
+void addTableSizes(const DevicePlan &plan, int64_t elementBytes, Planner &planner) {
+  for (const std::unique_ptr<const KeptTables> &kept : plan.blocks)
+    for (const BlockTable *table : {&kept->get().input, &kept->get().output}) {
+      int64_t numBytes = 0;
+      for (int64_t count : table->counts) {
+        planner.longestBlock = std::max(planner.longestBlock, count);
+        if (int64_t length = 0; count < 0 || __builtin_mul_overflow(count, elementBytes, &length) ||
+                                __builtin_add_overflow(numBytes, length, &numBytes))
+          return;
+      }
+      planner.largestBytes = std::max(planner.largestBytes, numBytes);
+    }
+}
+
 /// Plans the call of one local rank.
 Status planRank(DevicePlan &plan, size_t local, const DeviceRanks &ranks, const DevicePlaces &places) {
   const LocalRank &rank = ranks.locals[local];
   CallArguments arguments = plan.request.arguments();
   arguments.input = plan.buffers[local].input;
   arguments.output = plan.buffers[local].output;
-  const RankBuffers buffers = {arguments.input, arguments.output};
+  arguments.blocks = plan.buffers[local].blocks;
+  const RankBuffers buffers = {arguments.input, arguments.output, arguments.blocks};
   const MemoryKind memory =
       arguments.collective ? places.memoryFor(*arguments.collective, {&buffers, 1}) : MemoryKind::Windows;
   // The table is empty, so that planCall itself takes all buffers for windows.
   Planner planner{rank.rank, ranks.size, memory};
   planner.isForDevices = true;
+  planner.countIsBound = ranks.meeting.has_value();
+  if (arguments.blocks && !ranks.meeting)
+    addTableSizes(plan, static_cast<int64_t>(sizeBytes(arguments.type)), planner);
   Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), planner);
   if (!call.isOk())
     return call.status();
@@ -36,6 +57,28 @@ Status planRank(DevicePlan &plan, size_t local, const DeviceRanks &ranks, const 
   plan.key.lanes = call->numLanes;
   plan.calls.push_back(*call);
   return {};
+}
+
+/// Mismatch, where all ranks are here, if one block has two counts.
+Status compareTables(const DevicePlan &plan) {
+  std::vector<CountDigests> digests;
+  for (size_t rank = 0; rank < plan.calls.size(); ++rank) {
+    digests.push_back(plan.calls[rank].digests);
+    if (Status status = compareCalls(plan.calls.front().key, plan.calls[rank].key, {0, static_cast<int>(rank)});
+        !status.isOk())
+      return status;
+  }
+  if (areCountsAlike(digests))
+    return {};
+  const Call &call = plan.calls.front();
+  for (int64_t distance = 0; distance < numDistances(call); ++distance) {
+    std::vector<std::array<int64_t, 2>> counts;
+    for (const Call &each : plan.calls)
+      counts.push_back(countsAtDistance(each, each.rank, distance));
+    if (Status status = compareCounts(call, counts, distance); !status.isOk())
+      return status;
+  }
+  return error(StatusCode::Mismatch, "ranks disagree on counts of blocks");
 }
 
 /// An LL128 line must arrive as a whole at every rank.
@@ -60,7 +103,7 @@ Status checkLL128(const DevicePlan &plan, const DeviceRanks &ranks, size_t devic
 Status checkResidency(const DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
   const OpenDevice &on = *ranks.devices[device];
   const Call &call = plan.calls.front();
-  const KoloDriverKernel &kernel = plan.images[device]->kernels[static_cast<size_t>(call.key.program)];
+  const KoloDriverKernel &kernel = plan.kernelOn(device);
   if (ranks.options.threads > kernel.maxThreads)
     return error(StatusCode::InvalidArgument, "blocks of program '{}' have at most {} threads on device {}, not {}",
                  call.info->name, kernel.maxThreads, on.ordinal(), ranks.options.threads);
@@ -85,7 +128,11 @@ Status checkDevice(DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
   if (!image.isOk())
     return image.status();
   plan.images.push_back(std::move(image).value());
-  if (plan.calls.front().info->usesLL128)
+  const Call &call = plan.calls.front();
+  if (call.tables && !plan.images.back()->tableKernels[static_cast<size_t>(call.key.program)])
+    return error(StatusCode::BadPlugin, "{}: program '{}' has no kernel for block tables", plan.plugin->path,
+                 call.info->name);
+  if (call.info->usesLL128)
     if (Status status = checkLL128(plan, ranks, device); !status.isOk())
       return status;
   return checkResidency(plan, ranks, device);
@@ -134,6 +181,9 @@ Status checkPlan(DevicePlan &plan, const DeviceRanks &ranks, const DevicePlaces 
   for (size_t local = 0; local < ranks.locals.size(); ++local)
     if (Status status = planRank(plan, local, ranks, places); !status.isOk())
       return ofRank(ranks, local, status);
+  if (!ranks.meeting && !plan.blocks.empty())
+    if (Status status = compareTables(plan); !status.isOk())
+      return status;
   const Call &call = plan.calls.front();
   Result<const KoloDevicePlugin *> table = deviceTable(*plan.plugin);
   if (!table.isOk())

@@ -83,7 +83,7 @@ Status DeviceCommunicator::run(const Plugin &plugin, const CallArguments &argume
 }
 
 Status DeviceCommunicator::run(const Plugin &plugin, const CallArguments &arguments, StreamHandle stream) {
-  RankBuffers buffers = {arguments.input, arguments.output};
+  RankBuffers buffers = {arguments.input, arguments.output, arguments.blocks};
   return guarded([&] { return state->run(plugin.state, arguments, {&buffers, 1}, {&stream, 1}); });
 }
 

@@ -62,7 +62,7 @@ Status DeviceCommunicator::runGroup(std::span<DeviceCall> calls) {
       std::vector<Member> members;
       for (DeviceCall *call : takeRound(left)) {
         Member &member = members.emplace_back(Member{call, call->communicator->state.get(), {}});
-        RankBuffers buffers = {call->arguments.input, call->arguments.output};
+        RankBuffers buffers = {call->arguments.input, call->arguments.output, call->arguments.blocks};
         Result<PreparedCall> prepared = member.state->prepare(call->plugin->state, call->arguments, {&buffers, 1});
         call->status = prepared.status();
         if (prepared.isOk())

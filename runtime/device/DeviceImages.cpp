@@ -47,9 +47,9 @@ Status checkTable(const KoloDevicePlugin &table, const PluginState &plugin) {
   if (table.abiVersion != KOLO_DEVICE_ABI_VERSION)
     return error(StatusCode::BadPlugin, "{}: its code for devices has ABI version {}, this runtime {}", plugin.path,
                  table.abiVersion, KOLO_DEVICE_ABI_VERSION);
-  if (table.numKernels != plugin.table->numPrograms || !table.kernels)
+  if (table.numKernels != plugin.table->numPrograms || !table.kernels || !table.tableKernels)
     return error(StatusCode::BadPlugin, "{}: has {} programs, and {} kernels for devices", plugin.path,
-                 plugin.table->numPrograms, table.kernels ? table.numKernels : 0);
+                 plugin.table->numPrograms, table.kernels && table.tableKernels ? table.numKernels : 0);
   bool hasImages = table.images || table.numImages == 0, hasReductions = table.reductions || table.numReductions == 0;
   if (!hasImages || !hasReductions)
     return error(StatusCode::BadPlugin, "{}: its table for devices is incomplete", plugin.path);
@@ -61,15 +61,28 @@ Status checkTable(const KoloDevicePlugin &table, const PluginState &plugin) {
   return {};
 }
 
-Status findKernels(const KoloDevicePlugin &table, LoadedImage &loaded) {
+Result<KoloDriverKernel> findKernel(const LoadedImage &loaded, const char *name) {
   const OpenDevice &device = *loaded.device;
+  KoloDriverKernel kernel = {};
+  int32_t code = device.driver().findKernel(device.ordinal(), loaded.module, name, &kernel);
+  if (code != KOLO_DRIVER_OK)
+    return error(StatusCode::BadPlugin, "kernel '{}': {}", name, device.driver().lastError());
+  return kernel;
+}
+
+Status findKernels(const KoloDevicePlugin &table, LoadedImage &loaded) {
   for (uint32_t index = 0; index < table.numKernels; ++index) {
-    const char *name = table.kernels[index];
-    KoloDriverKernel kernel = {};
-    int32_t code = device.driver().findKernel(device.ordinal(), loaded.module, name, &kernel);
-    if (code != KOLO_DRIVER_OK)
-      return error(StatusCode::BadPlugin, "kernel '{}': {}", name, device.driver().lastError());
-    loaded.kernels.push_back(kernel);
+    Result<KoloDriverKernel> kernel = findKernel(loaded, table.kernels[index]);
+    if (!kernel.isOk())
+      return kernel.status();
+    loaded.kernels.push_back(*kernel);
+    std::optional<KoloDriverKernel> &forTables = loaded.tableKernels.emplace_back();
+    if (!table.tableKernels[index])
+      continue;
+    Result<KoloDriverKernel> other = findKernel(loaded, table.tableKernels[index]);
+    if (!other.isOk())
+      return other.status();
+    forTables = *other;
   }
   return {};
 }

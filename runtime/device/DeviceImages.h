@@ -6,6 +6,7 @@
 #include "loader/PluginState.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace kolo::runtime {
@@ -32,6 +33,7 @@ struct LoadedImage {
   std::shared_ptr<const PluginState> plugin;
   void *module = nullptr;
   std::vector<KoloDriverKernel> kernels;
+  std::vector<std::optional<KoloDriverKernel>> tableKernels; // of programs that take block tables
 };
 
 /// Loads the best image that the driver accepts, unless a communicator of this process has already loaded it: a driver

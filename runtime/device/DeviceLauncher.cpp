@@ -105,6 +105,9 @@ Status DeviceLauncher::launchDirect(DevicePlan &plan, LaunchGroup group, StreamH
   for (size_t local : group)
     if (Status status = copyAside(plan, local, stream); !status.isOk())
       return status;
+  if (plan.sharesPlaces)
+    if (Status status = sharePlaces(plan, stream); !status.isOk())
+      return status;
   if (Status status = launchKernel(plan, *plan.pieces.tables[0], group, stream); !status.isOk())
     return status;
   if (!*isInGraph)
@@ -113,12 +116,21 @@ Status DeviceLauncher::launchDirect(DevicePlan &plan, LaunchGroup group, StreamH
   return {};
 }
 
+/// A peer reads them when it accesses the buffers. So the last call's readers are done when its launch has ended.
+Status DeviceLauncher::sharePlaces(const DevicePlan &plan, StreamHandle stream) const {
+  const OpenDevice &device = *ranks.devices.front();
+  return device.status(device.driver().copy(device.ordinal(), places.sharedPlacesOf(plan),
+                                            sharedPlaces(*plan.pieces.tables[0], ranks), sharedPlacesBytes(ranks),
+                                            stream),
+                       "sharing the places of blocks");
+}
+
 Status DeviceLauncher::launchKernel(const DevicePlan &plan, const DeviceTable &table, LaunchGroup group,
                                     StreamHandle stream) const {
   const LocalRank &first = ranks.locals[group.front()];
   const OpenDevice &device = *ranks.devices[first.device];
   KoloDriverLaunch launch = {};
-  launch.kernel = &plan.images[first.device]->kernels[static_cast<size_t>(plan.calls.front().key.program)];
+  launch.kernel = &plan.kernelOn(first.device);
   launch.gridX = static_cast<uint32_t>(plan.calls.front().numLanes);
   launch.gridY = static_cast<uint32_t>(group.size());
   launch.numThreads = static_cast<uint32_t>(ranks.options.threads);
@@ -218,11 +230,15 @@ Status DeviceLauncher::copyPiece(const DevicePlan &plan, int64_t index, bool isI
   auto *own = isInput ? static_cast<std::byte *>(plan.inputOf(0)) : call.output;
   if (sizeBytes == 0)
     return {};
-  bool isOnePiece = plan.numPieces() == 1; // then the blocks follow each other in both
+  const size_t role = isInput ? KOLO_INPUT : KOLO_OUTPUT;
+  bool isOnePiece = plan.numPieces() == 1 && !call.tables; // then the blocks follow each other in both
   for (int64_t block = 0; block < (isOnePiece ? std::min<int64_t>(blocks, 1) : blocks); ++block) {
-    std::byte *here = own + block * call.unitBytes() + begin, *there = staged + block * sizeBytes;
+    std::byte *here = own + call.bytesToBlock(role, block) + begin, *there = staged + block * sizeBytes;
+    const int64_t length = call.tables ? call.countOf(role, block) * call.elementBytes : sizeBytes;
+    if (length == 0)
+      continue;
     int32_t code = device.driver().copy(device.ordinal(), isInput ? there : here, isInput ? here : there,
-                                        static_cast<uint64_t>(isOnePiece ? blocks * sizeBytes : sizeBytes), stream);
+                                        static_cast<uint64_t>(isOnePiece ? blocks * sizeBytes : length), stream);
     if (Status status = device.status(code, isInput ? "copying the input" : "copying the output"); !status.isOk())
       return status;
   }

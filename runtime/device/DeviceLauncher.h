@@ -37,6 +37,7 @@ private:
   Status launchStaged(DevicePlan &plan, StreamHandle stream);
   Status launchPieces(const DevicePlan &plan, StreamHandle stream, bool mayOverlap);
   Status launchPiece(const DevicePlan &plan, int64_t index, StreamHandle stream, bool isOverlapped);
+  Status sharePlaces(const DevicePlan &plan, StreamHandle stream) const;
   Status launchKernel(const DevicePlan &plan, const DeviceTable &table, LaunchGroup group, StreamHandle stream) const;
   Status copyPiece(const DevicePlan &plan, int64_t index, bool isInput, StreamHandle stream) const;
 

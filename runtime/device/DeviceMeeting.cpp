@@ -1,6 +1,7 @@
 #include "device/DeviceMeeting.h"
 
 #include "base/Error.h"
+#include "call/BlockTables.h"
 #include "call/CallIdentity.h"
 #include "call/CommunicatorState.h"
 
@@ -42,6 +43,7 @@ uint64_t digestOf(const DeviceCallKey &key, uint64_t digest) {
   for (int64_t size : call.mesh)
     digest = mixed(digest, static_cast<uint64_t>(size));
   digest = mixed(digest, static_cast<uint64_t>(call.count));
+  digest = mixed(digest, call.hasTables);
   for (int32_t value : {call.program, call.type, call.reduction, call.root})
     digest = mixed(digest, static_cast<uint32_t>(value));
   return mixed(mixed(mixed(digest, key.input), key.output), static_cast<uint64_t>(key.lanes));
@@ -82,7 +84,8 @@ Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
     if (Peers &peers = host.state->peers(); peers.isRemote(peer))
       return rankError(StatusCode::SystemError, peer, "{} is on another host than rank {}: devices need one host",
                        peers.hosts().describe(peer), host.rank());
-  Result<Window> board = host.allocate(sizeof(Board));
+  const auto numCounts = numAnnouncements * static_cast<size_t>(host.size());
+  Result<Window> board = host.allocate(sizeof(Board) + numCounts * sizeof(CountPair));
   if (!board.isOk())
     return board.status();
   Result<std::vector<RemoteWindow>> boards = host.exchange(*board);
@@ -127,7 +130,7 @@ Status DeviceMeeting::firstRefusal() const {
   return {};
 }
 
-Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal) {
+Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal, const Call *tabled) {
   const uint64_t call = ++numCalls;
   // A refused call is not one that peers must agree on.
   digest = refusal.isOk() ? digestOf(key, digest) : digest;
@@ -137,18 +140,70 @@ Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal) 
   mine.digest.store(digest, std::memory_order_relaxed);
   mine.code.store(refusal.code(), std::memory_order_relaxed);
   mine.key = key;
+  mine.blocks = tabled ? tabled->digests : CountDigests();
+  for (int64_t distance = 0; tabled && distance < numDistances(*tabled); ++distance)
+    countsOf(rank(), call)[static_cast<size_t>(distance)] = countsAtDistance(*tabled, rank(), distance);
   if (!refusal.isOk())
     setRefusal(mine, refusal);
   mine.number.store(call, std::memory_order_seq_cst);
   const int after = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
   Status status = compare(after, mine);
-  return status.isOk() && before != after ? compare(before, mine) : status;
+  if (status.isOk() && before != after)
+    status = compare(before, mine);
+  return status.isOk() && tabled ? compareBlocks(*tabled) : status;
+}
+
+std::span<DeviceMeeting::CountPair> DeviceMeeting::countsOf(int peer, uint64_t call) const {
+  const auto number = static_cast<size_t>(size());
+  auto *counts = reinterpret_cast<CountPair *>(&boardOf(peer) + 1);
+  return {counts + call % numAnnouncements * number, number};
+}
+
+/// Null: it has not announced this rank's last call yet, or has announced so many later ones that it is gone.
+const DeviceAnnouncement *DeviceMeeting::announcedBy(int peer) const {
+  const DeviceAnnouncement &theirs = boardOf(peer).announcements[numCalls % numAnnouncements];
+  return theirs.number.load(std::memory_order_seq_cst) == numCalls ? &theirs : nullptr;
+}
+
+/// Mismatch, where all ranks have announced this call, if one block has two counts.
+Status DeviceMeeting::compareBlocks(const Call &call) const {
+  CountDigests sum;
+  for (int peer = 0; peer < size(); ++peer) {
+    const DeviceAnnouncement *theirs = announcedBy(peer);
+    if (!theirs || theirs->code.load(std::memory_order_relaxed) != StatusCode::Ok)
+      return {};
+    sum.given += theirs->blocks.given;
+    sum.taken += theirs->blocks.taken;
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (theirs->number.load(std::memory_order_relaxed) != numCalls)
+      return {};
+  }
+  return sum.given == sum.taken ? Status() : nameBlock(call);
+}
+
+Status DeviceMeeting::nameBlock(const Call &call) const {
+  std::vector<std::vector<CountPair>> known; // by rank
+  for (int peer = 0; peer < size(); ++peer) {
+    std::span<const CountPair> theirs = countsOf(peer, numCalls);
+    known.emplace_back(theirs.begin(), theirs.end());
+    std::atomic_thread_fence(std::memory_order_acquire);
+  }
+  for (int64_t distance = 0; distance < numDistances(call); ++distance) {
+    std::vector<CountPair> ofDistance;
+    for (int peer = 0; peer < size() && announcedBy(peer); ++peer)
+      ofDistance.push_back(known[static_cast<size_t>(peer)][static_cast<size_t>(distance)]);
+    if (ofDistance.size() == known.size())
+      if (Status status = compareCounts(call, ofDistance, distance); !status.isOk())
+        return status;
+  }
+  return error(StatusCode::Mismatch, "ranks disagree on counts of blocks");
 }
 
 Status DeviceMeeting::compare(int peer, const DeviceAnnouncement &mine) const {
-  const DeviceAnnouncement &theirs = boardOf(peer).announcements[numCalls % numAnnouncements];
-  if (theirs.number.load(std::memory_order_seq_cst) != numCalls)
+  const DeviceAnnouncement *found = announcedBy(peer);
+  if (!found)
     return {};
+  const DeviceAnnouncement &theirs = *found;
   const StatusCode code = theirs.code.load(std::memory_order_relaxed);
   if (theirs.digest.load(std::memory_order_relaxed) == digest && code == mine.code.load(std::memory_order_relaxed))
     return {};

@@ -2,15 +2,18 @@
 // and the board on which each rank announces its calls.
 #pragma once
 
+#include "call/Call.h"
 #include "device/DeviceDescriptors.h"
 #include "device/DeviceDriver.h"
 #include "kolo/runtime/Device.h"
 #include "peers/Peers.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bitset>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace kolo::runtime {
@@ -65,6 +68,7 @@ struct alignas(64) DeviceAnnouncement {
   std::atomic<uint64_t> digest; // of this call and all before it
   std::atomic<StatusCode> code; // not Ok: this rank refused the call
   DeviceCallKey key;
+  CountDigests blocks; // of block tables
   char message[320];
 };
 
@@ -89,8 +93,9 @@ public:
   /// Announces this rank's next call, or that it refuses the call, and compares it with those announcements of the two
   /// neighbours that are there already. Never blocks. Of two neighbours, the later one sees the earlier one's
   /// announcement; so some rank sees every disagreement. It returns Mismatch, or the refusal of a rank where another
-  /// rank goes on.
-  Status announce(const DeviceCallKey &key, const Status &refusal);
+  /// rank goes on. `tabled`: the call, if it has block tables; else null. Then the rank that is the last to announce it
+  /// also compares the counts of all blocks.
+  Status announce(const DeviceCallKey &key, const Status &refusal, const Call *tabled);
 
   /// Announces whether kernels of this rank may access memory of peers.
   void setRunning(bool isRunning) { peers().block(rank()).isRunning.store(isRunning, std::memory_order_seq_cst); }
@@ -114,6 +119,12 @@ private:
 
   DeviceMeeting(Communicator communicator, Window board, std::vector<RemoteWindow> boards)
       : host(std::move(communicator)), own(std::move(board)), all(std::move(boards)) {}
+  /// Elements that a rank gives and takes, by distance: see countsAtDistance. Beside its announcement of a call.
+  using CountPair = std::array<int64_t, 2>;
+  std::span<CountPair> countsOf(int peer, uint64_t call) const;
+  Status compareBlocks(const Call &call) const;
+  Status nameBlock(const Call &call) const;
+  const DeviceAnnouncement *announcedBy(int peer) const;
   Board &boardOf(int peer) const { return *static_cast<Board *>(all[static_cast<size_t>(peer)].data()); }
   Status compare(int peer, const DeviceAnnouncement &mine) const;
 

@@ -34,13 +34,13 @@ MemoryKind DevicePlaces::memoryFor(CollectiveKind collective, std::span<const Ra
 
 LocatedBuffers DevicePlaces::locate(const RankBuffers &own) const {
   if (!ranks.meeting)
-    return {own.input, own.output, 0, 0};
-  return {own.input, own.output, windows.numberAt(own.input), windows.numberAt(own.output)};
+    return {own.input, own.output, 0, 0, own.blocks};
+  return {own.input, own.output, windows.numberAt(own.input), windows.numberAt(own.output), own.blocks};
 }
 
 Status DevicePlaces::placeBuffers(DevicePlan &plan) const {
   const Call &call = plan.calls.front();
-  plan.isWhole = call.info->granule != 0 || !call.isProved;
+  plan.isWhole = call.info->granule != 0 || !call.isProved || call.tables;
   plan.pieces.count = call.key.count;
   if (!ranks.meeting)
     return {};
@@ -58,7 +58,38 @@ Status DevicePlaces::placeBuffers(DevicePlan &plan) const {
     cutIntoPieces(plan);
     return {};
   }
-  return placeInWindows(plan);
+  if (Status status = placeInWindows(plan); !status.isOk() || !call.tables || !call.isShared())
+    return status;
+  return placeBlocks(plan);
+}
+
+/// Ranks then agree on windows alone, and their buffers may be anywhere in these.
+Status DevicePlaces::placeBlocks(DevicePlan &plan) const {
+  const Call &call = plan.calls.front();
+  const LocatedBuffers &own = plan.buffers.front();
+  plan.sharesPlaces = true;
+  const struct {
+    const char *name;
+    bool isShared;
+    uint64_t window;
+    const std::byte *address;
+    DevicePlace &place;
+  } roles[] = {{"input", call.info->sharesInput, own.inputWindow, call.input, plan.key.input},
+               {"output", call.info->sharesOutput, own.outputWindow, call.output, plan.key.output}};
+  for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+    const auto &[name, isShared, window, address, place] = roles[role];
+    if (!isShared)
+      continue;
+    const auto offset = static_cast<int64_t>(offsetOf(windows.placeOf(window, address)));
+    if (offset % call.elementBytes != 0)
+      return error(
+          StatusCode::InvalidArgument,
+          "{} begins at byte {} of its window, which is no multiple of {}: a call with block tables needs that", name,
+          offset, call.elementBytes);
+    plan.windowElements[role] = offset / call.elementBytes;
+    place = placeAt(window, 0);
+  }
+  return {};
 }
 
 /// Notes the places that ranks must agree on. In a call in place, a buffer that is one block of the other one counts as
@@ -128,9 +159,17 @@ void *DevicePlaces::userBufferOf(const DevicePlan &plan, bool isInput, int rank)
   if (place == 0)
     return nullptr;
   const CollectiveFacts facts = factsOf(call.info->collective);
-  bool isBlock = call.overlap() == Overlap::InPlace &&
+  bool isBlock = !call.tables && call.overlap() == Overlap::InPlace &&
                  (isInput ? isBlockOf(facts.input, facts.output) : isBlockOf(facts.output, facts.input));
   return windows.addressAt(place, rank) + (isBlock ? groupRankOf(call, rank) * call.unitBytes() : 0);
+}
+
+/// What the stream of `rank` copies there before it launches; null: this process has the places.
+void *DevicePlaces::placesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t role, int rank) const {
+  if (!plan.sharesPlaces || rank == ranks.numbers.front())
+    return nullptr;
+  auto *shared = static_cast<std::byte *>(resources.at(pieces.shape->places, rank));
+  return shared + role * static_cast<size_t>(ranks.size) * sizeof(int64_t);
 }
 
 TableAddresses DevicePlaces::addressesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn) const {
@@ -142,6 +181,8 @@ TableAddresses DevicePlaces::addressesOf(const DevicePlan &plan, const DevicePla
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
       addresses.buffers[role].push_back(bufferOf(plan, pieces, turn, role, rank));
     addresses.semaphores.push_back(resources.at(plan.program->semaphores, rank));
+    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
+      addresses.peerPlaces[role].push_back(placesOf(plan, pieces, role, rank));
   }
   return addresses;
 }

@@ -26,13 +26,19 @@ public:
 
   /// The address of a buffer of `rank`, as mapped here. Null: nobody here accesses it.
   void *bufferOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn, size_t role, int rank) const;
+  /// Where this rank shares where its blocks are. Of a plan that shares places.
+  void *sharedPlacesOf(const DevicePlan &plan) const {
+    return resources.at(plan.pieces.shape->places, ranks.numbers.front());
+  }
   /// All that a table of these pieces points to.
   TableAddresses addressesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn) const;
 
 private:
   Status placeInWindows(DevicePlan &plan) const;
+  Status placeBlocks(DevicePlan &plan) const;
   void cutIntoPieces(DevicePlan &plan) const;
   void *userBufferOf(const DevicePlan &plan, bool isInput, int rank) const;
+  void *placesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t role, int rank) const;
 
   const DeviceRanks &ranks;
   const DeviceWindows &windows;

@@ -6,16 +6,42 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr size_t numRows = KOLO_NUM_BUFFER_ROLES + 1; // a row of addresses per role, and the semaphores
+constexpr size_t placesRow = KOLO_NUM_BUFFER_ROLES + 1; // behind a row of addresses per role, and the semaphores
 
-/// The layout of a device's table: its invocations, then rows of addresses.
+/// The block tables of a rank: what its kernel reads, and what it shares with peers.
+enum class TabledNumbers : size_t { Counts, Places, Shared };
+
+/// The layout of a device's table: its invocations, then rows of addresses. Of a call with block tables, two more rows
+/// follow, of tables of places, and then the numbers of the blocks. A table has room for a block of each rank.
 struct TableLayout {
   size_t numInvocations, numRanks;
+  size_t numTabled; // ranks whose block tables are here: none without tables, else all ranks or one
   size_t rowOffset(size_t row) const {
     return numInvocations * sizeof(KoloDeviceInvocation) + row * numRanks * sizeof(void *);
   }
-  size_t sizeBytes() const { return rowOffset(numRows); }
+  size_t numbersOffset(size_t tabled, TabledNumbers kind, size_t role) const {
+    return rowOffset(placesRow + 2) + ((tabled * 3 + static_cast<size_t>(kind)) * 2 + role) * numRanks * 8;
+  }
+  size_t sizeBytes() const {
+    return numTabled == 0 ? rowOffset(placesRow) : numbersOffset(numTabled, TabledNumbers::Counts, 0);
+  }
 };
+
+/// Where the blocks of a rank are in what its kernel takes for the buffer.
+std::vector<int64_t> placesIn(const DevicePlan &plan, const Call &call, size_t role, int64_t count) {
+  std::vector<int64_t> places = call.tables->places[role];
+  for (size_t block = 0; plan.isStaged && block < places.size(); ++block)
+    places[block] = static_cast<int64_t>(block) * count;
+  return places;
+}
+
+/// Likewise in what its peers take for it, which begins where the window does.
+std::vector<int64_t> placesForPeers(const DevicePlan &plan, const Call &call, size_t role) {
+  std::vector<int64_t> places = call.tables->places[role];
+  for (int64_t &place : places)
+    place += plan.windowElements[role];
+  return places;
+}
 
 void fillShape(KoloDeviceInvocation &invocation, const Call &call, const LocalRank &local, size_t numRanks) {
   std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, invocation.dimSizes);
@@ -60,7 +86,44 @@ struct TableWriter {
     invocation.timeoutNs = addresses.timeoutNs;
     std::ranges::transform(invocation.dimSizes, invocation.dimReciprocals, kolo_reciprocal);
     invocation.laneReciprocal = kolo_reciprocal(call.numLanes);
+    if (layout.numTabled > 0)
+      addBlocks(invocation, index);
     std::memcpy(content.data() + local.position * sizeof(invocation), &invocation, sizeof(invocation));
+  }
+
+  int64_t *numbers(size_t tabled, TabledNumbers kind, size_t role) const {
+    return reinterpret_cast<int64_t *>(base + layout.numbersOffset(tabled, kind, role));
+  }
+
+  void addBlocks(KoloDeviceInvocation &invocation, size_t index) const {
+    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+      invocation.blockCounts[role] = numbers(index, TabledNumbers::Counts, role);
+      invocation.blockPlaces[role] = numbers(index, TabledNumbers::Places, role);
+      invocation.peerPlaces[role] = reinterpret_cast<const int64_t *const *>(row(placesRow + role));
+    }
+  }
+
+  /// Where places are not shared, the plan has the tables of all ranks, or all ranks are staged alike.
+  void writeBlocks() {
+    for (size_t tabled = 0; tabled < layout.numTabled; ++tabled)
+      for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+        const Call &call = plan.calls[tabled];
+        write(tabled, TabledNumbers::Counts, role, call.tables->counts[role]);
+        write(tabled, TabledNumbers::Places, role, placesIn(plan, call, role, addresses.count));
+        if (plan.sharesPlaces)
+          write(tabled, TabledNumbers::Shared, role, placesForPeers(plan, call, role));
+      }
+    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
+      std::vector<void *> places = addresses.peerPlaces[role];
+      for (size_t rank = 0; rank < layout.numRanks; ++rank)
+        if (!places[rank])
+          places[rank] = numbers(layout.numTabled == 1 ? 0 : rank, TabledNumbers::Places, role);
+      writeRow(placesRow + role, places);
+    }
+  }
+
+  void write(size_t tabled, TabledNumbers kind, size_t role, const std::vector<int64_t> &values) {
+    std::memcpy(content.data() + layout.numbersOffset(tabled, kind, role), values.data(), values.size() * 8);
   }
 
   void writeRow(size_t number, const std::vector<void *> &values) {
@@ -78,7 +141,8 @@ Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const De
   auto tables = spare ? std::move(spare) : std::make_shared<DeviceTable>();
   for (size_t device = 0; device < devices.size(); ++device) {
     auto isHere = [&](const LocalRank &local) { return local.device == device; };
-    TableLayout layout = {static_cast<size_t>(std::ranges::count_if(locals, isHere)), addresses.semaphores.size()};
+    TableLayout layout = {static_cast<size_t>(std::ranges::count_if(locals, isHere)), addresses.semaphores.size(),
+                          plan.hasBlocks() ? locals.size() : 0};
     if (tables->size() == device) {
       Result<DeviceMemory> made = DeviceMemory::allocate(devices[device], KOLO_MEMORY_PRIVATE, layout.sizeBytes());
       if (!made.isOk())
@@ -92,11 +156,19 @@ Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const De
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
       writer.writeRow(role, addresses.buffers[role]);
     writer.writeRow(KOLO_NUM_BUFFER_ROLES, addresses.semaphores);
+    if (layout.numTabled > 0)
+      writer.writeBlocks();
     if (Status status = devices[device]->copy(writer.base, writer.content.data(), writer.content.size());
         !status.isOk())
       return status;
   }
   return tables;
+}
+
+const void *sharedPlaces(const DeviceTable &table, const DeviceRanks &ranks) {
+  const TableLayout layout = {1, static_cast<size_t>(ranks.size), 1};
+  return static_cast<const std::byte *>(table.front().data()) +
+         layout.numbersOffset(0, TabledNumbers::Shared, KOLO_INPUT);
 }
 
 } // namespace kolo::runtime

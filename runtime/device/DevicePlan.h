@@ -46,6 +46,7 @@ struct DeviceShape {
   size_t number = 0; // equal on all ranks, below mostShapes
   HeapBlock scratch, packets;
   HeapBlock input, output; // staging of its own, if the call must be staged in one piece that has no room elsewhere
+  HeapBlock places;        // of the blocks of a rank's input, then of its output: see DevicePlan::sharesPlaces
   std::vector<DeviceMemory> packetCalls; // by local rank; see KoloDeviceInvocation
   bool isCaptured = false;               // a graph of this rank may use it at any time
   // Of staged calls, by type and reduction: a table for each turn of the staging memory.
@@ -57,12 +58,21 @@ struct LocatedBuffers {
   const void *input = nullptr;
   void *output = nullptr;
   uint64_t inputWindow = 0, outputWindow = 0; // numbers; 0: in none
-  bool operator==(const LocatedBuffers &) const = default;
+  const BlockTables *blocks = nullptr;
+  bool operator==(const LocatedBuffers &other) const {
+    return input == other.input && output == other.output && inputWindow == other.inputWindow &&
+           outputWindow == other.outputWindow && (blocks ? areEqual(blocks, other.blocks) : !other.blocks);
+  }
 };
 
 struct DevicePlan {
-  DevicePlan(std::shared_ptr<const PluginState> ofPlugin, const CallArguments &arguments)
-      : plugin(std::move(ofPlugin)), request(plugin->load, arguments) {}
+  DevicePlan(std::shared_ptr<const PluginState> ofPlugin, const CallArguments &arguments,
+             std::vector<LocatedBuffers> ofRanks)
+      : plugin(std::move(ofPlugin)), request(plugin->load, arguments), buffers(std::move(ofRanks)) {
+    for (LocatedBuffers &own : buffers)
+      if (own.blocks)
+        own.blocks = &blocks.emplace_back(std::make_unique<KeptTables>(*own.blocks))->get();
+  }
 
   /// Pieces of one size.
   struct Pieces {
@@ -72,9 +82,10 @@ struct DevicePlan {
   };
 
   std::shared_ptr<const PluginState> plugin;
-  KeptCall request;                    // without pointers
-  std::vector<LocatedBuffers> buffers; // by local rank
-  bool isCaptured = false;             // a graph may launch it at any time
+  KeptCall request;                                      // without pointers
+  std::vector<LocatedBuffers> buffers;                   // by local rank
+  std::vector<std::unique_ptr<const KeptTables>> blocks; // that `buffers` refer to
+  bool isCaptured = false;                               // a graph may launch it at any time
 
   std::vector<Call> calls; // by local rank
   DeviceCallKey key;
@@ -84,8 +95,19 @@ struct DevicePlan {
 
   bool isStaged = false; // input and output are in internal windows, piece by piece
   bool isWhole = false;  // it must run in one piece
-  Pieces pieces, rest;   // rest: the last piece, if it is smaller
+  // Peers access the blocks of a call with tables in windows: before each launch, the stream copies where they are to
+  // memory that peers read.
+  bool sharesPlaces = false;
+  int64_t windowElements[2] = {}; // then, by role: from the begin of the window to the buffer
+  Pieces pieces, rest;            // rest: the last piece, if it is smaller
 
+  bool hasBlocks() const { return calls.front().tables != nullptr; } // with tables of their own
+  /// Whether its tables are those of all calls of its shape.
+  bool sharesTables() const { return isStaged && !hasBlocks(); }
+  const KoloDriverKernel &kernelOn(size_t device) const {
+    const auto index = static_cast<size_t>(calls.front().key.program);
+    return hasBlocks() ? *images[device]->tableKernels[index] : images[device]->kernels[index];
+  }
   void *inputOf(size_t local) const { return aside[local].data() ? aside[local].data() : calls[local].input; }
   int64_t numPieces() const {
     int64_t count = calls.front().key.count;
@@ -112,7 +134,14 @@ struct TableAddresses {
   uint64_t timeoutNs = 1;
   size_t mostLanes = 1; // of any call: failure records of a rank
   int64_t count = 0;
+  std::vector<void *> peerPlaces[2]; // tables of places; null: in the table itself
 };
+
+/// Of a plan that shares places: what the stream copies to DeviceShape::places, which has so many bytes.
+const void *sharedPlaces(const DeviceTable &table, const DeviceRanks &ranks);
+inline size_t sharedPlacesBytes(const DeviceRanks &ranks) {
+  return 2 * static_cast<size_t>(ranks.size) * sizeof(int64_t);
+}
 
 /// Writes a table to the devices, over `spare` where that is not null. Blocking, but waits for no launch. OutOfMemory,
 /// DeviceError.

@@ -36,19 +36,20 @@ Result<DevicePlan *> DevicePlans::add(std::unique_ptr<DevicePlan> plan, uint64_t
 Status DevicePlans::writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces, uint64_t *abort) {
   const CallKey &key = plan.calls.front().key;
   auto known = pieces.shape->staged.find({key.type, key.reduction});
-  if (plan.isStaged && known != pieces.shape->staged.end()) {
+  if (plan.sharesTables() && known != pieces.shape->staged.end()) {
     pieces.tables = known->second;
     return {};
   }
-  for (size_t turn = 0; turn < (plan.isStaged ? 2 : 1); ++turn) {
+  for (size_t turn = 0; turn < (plan.sharesTables() ? 2 : 1); ++turn) {
     TableAddresses addresses = places.addressesOf(plan, pieces, turn);
     addresses.abort = abort;
-    Result<std::shared_ptr<DeviceTable>> table = writeTable(plan, *pieces.shape, ranks, addresses, takeSpare());
+    Result<std::shared_ptr<DeviceTable>> table =
+        writeTable(plan, *pieces.shape, ranks, addresses, takeSpare(plan.hasBlocks()));
     if (!table.isOk())
       return table.status();
     pieces.tables[turn] = std::move(table).value();
   }
-  if (plan.isStaged)
+  if (plan.sharesTables())
     pieces.shape->staged[{key.type, key.reduction}] = pieces.tables;
   else
     pieces.tables[1] = pieces.tables[0];
@@ -56,11 +57,12 @@ Status DevicePlans::writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces, ui
 }
 
 /// Null: there is none.
-std::shared_ptr<DeviceTable> DevicePlans::takeSpare() {
-  if (spareTables.empty())
+std::shared_ptr<DeviceTable> DevicePlans::takeSpare(bool hasBlocks) {
+  std::vector<std::shared_ptr<DeviceTable>> &spares = spareTables[hasBlocks];
+  if (spares.empty())
     return nullptr;
-  std::shared_ptr<DeviceTable> spare = std::move(spareTables.back());
-  spareTables.pop_back();
+  std::shared_ptr<DeviceTable> spare = std::move(spares.back());
+  spares.pop_back();
   return spare;
 }
 
@@ -91,14 +93,14 @@ void DevicePlans::retire() {
 }
 
 /// Of a plan that ends. To free memory of a device, the driver may wait for the whole device. All tables of one device
-/// have one size.
+/// have one size, and all of calls with block tables another one.
 void DevicePlans::keepTables(DevicePlan &plan) {
-  if (plan.isStaged)
+  if (plan.sharesTables())
     return; // its shape has them
   for (DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest})
     for (std::shared_ptr<DeviceTable> &table : pieces->tables)
       if (std::shared_ptr<DeviceTable> last = std::move(table); last && last.use_count() == 1)
-        spareTables.push_back(std::move(last));
+        spareTables[plan.hasBlocks()].push_back(std::move(last));
 }
 
 void DevicePlans::free() {

@@ -34,7 +34,7 @@ private:
     std::vector<std::shared_ptr<const DeviceEvent>> launched;
   };
   Status writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces, uint64_t *abort);
-  std::shared_ptr<DeviceTable> takeSpare();
+  std::shared_ptr<DeviceTable> takeSpare(bool hasBlocks);
   void retire();
   void keepTables(DevicePlan &plan);
 
@@ -42,9 +42,9 @@ private:
   const DevicePlaces &places;
   const DeviceLaunches &launches;
   std::vector<std::unique_ptr<DevicePlan>> plans;
-  std::vector<std::unique_ptr<DevicePlan>> captured;     // no call finds them, but graphs launch them
-  std::vector<RetiredPlans> retired;                     // no call finds them, but they may still run
-  std::vector<std::shared_ptr<DeviceTable>> spareTables; // that no launch reads
+  std::vector<std::unique_ptr<DevicePlan>> captured;        // no call finds them, but graphs launch them
+  std::vector<RetiredPlans> retired;                        // no call finds them, but they may still run
+  std::vector<std::shared_ptr<DeviceTable>> spareTables[2]; // that no launch reads; [1]: of calls with block tables
   size_t lastPlan = 0;
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 /// Of the heap, as a multiple of DeviceOptions::internalBytes. A single shape may need more, and gets it.
 constexpr size_t mostHeap = 64;
-constexpr size_t blocksPerShape = 4;
+constexpr size_t blocksPerShape = 5;
 
 } // namespace
 
@@ -65,8 +65,14 @@ Status DeviceResources::growFor(const Need &need) {
 
 DeviceResources::ShapeKey DeviceResources::shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const {
   const Call &call = plan.calls.front();
-  ShapeKey key = {
-      {plan.plugin->content, call.key.program}, {}, pieces.count, call.elementBytes, call.root, call.numLanes, false};
+  ShapeKey key = {{plan.plugin->content, call.key.program},
+                  {},
+                  pieces.count,
+                  call.elementBytes,
+                  call.root,
+                  call.numLanes,
+                  false,
+                  plan.sharesPlaces};
   std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, key.mesh.begin());
   size_t largest = static_cast<size_t>(std::max(call.largest.input, call.largest.output) * call.elementBytes);
   key.hasStaging = plan.isStaged && largest * static_cast<size_t>(pieces.count) > stagingBytes();
@@ -88,7 +94,8 @@ std::vector<size_t> DeviceResources::sizesFor(const DevicePlan &plan) const {
     };
     sizes.insert(sizes.end(), {static_cast<size_t>(call.scratchBytesFor(pieces->count)),
                                call.hasPackets ? 2 * static_cast<size_t>(call.packetBytesFor(pieces->count)) : 0,
-                               stagingFor(call.largest.input), stagingFor(call.largest.output)});
+                               stagingFor(call.largest.input), stagingFor(call.largest.output),
+                               plan.sharesPlaces ? sharedPlacesBytes(ranks) : 0});
   }
   return sizes;
 }
@@ -162,6 +169,7 @@ Result<std::shared_ptr<DeviceShape>> DeviceResources::makeShape(const DevicePlan
   for (made->number = shapes.size(); isTaken(made->number); made->number = (made->number + 1) % mostShapes)
     ;
   made->scratch = blocks[0], made->packets = blocks[1], made->input = blocks[2], made->output = blocks[3];
+  made->places = blocks[4];
   for (const LocalRank &local : ranks.locals) {
     DeviceMemory &calls = made->packetCalls.emplace_back();
     if (!plan.calls.front().hasPackets)
@@ -189,7 +197,7 @@ Status DeviceResources::freeShapes(const std::bitset<mostShapes> &kept) {
       ++entry;
       continue;
     }
-    for (const HeapBlock *block : {&shape.scratch, &shape.packets, &shape.input, &shape.output}) {
+    for (const HeapBlock *block : {&shape.scratch, &shape.packets, &shape.input, &shape.output, &shape.places}) {
       for (const LocalRank &local : ranks.locals)
         if (block->sizeBytes)
           if (Status status = ranks.devices[local.device]->clear(heap.at(*block, local.rank), block->sizeBytes);

@@ -57,7 +57,7 @@ private:
     ProgramKey program;
     std::array<int64_t, KOLO_MAX_MESH_DIMS> mesh;
     int64_t count, elementBytes, root, numLanes;
-    bool hasStaging;
+    bool hasStaging, sharesPlaces;
     auto operator<=>(const ShapeKey &) const = default;
   };
   ShapeKey shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const;

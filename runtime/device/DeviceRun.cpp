@@ -42,11 +42,12 @@ Result<PreparedCall> DeviceState::prepare(std::shared_ptr<const PluginState> plu
   return PreparedCall{plan, nullptr};
 }
 
-/// Announces a call of this rank, and aborts the communicator if neighbours disagree.
+/// Announces a call of this rank, and aborts the communicator if ranks disagree.
 Status DeviceState::announce(const DevicePlan &plan, const Status &refusal) {
   if (!all.meeting)
     return {};
-  Status status = all.meeting->announce(plan.key, refusal);
+  const Call *tabled = refusal.isOk() && plan.hasBlocks() ? &plan.calls.front() : nullptr;
+  Status status = all.meeting->announce(plan.key, refusal, tabled);
   return status.isOk() ? status : watch.fail(status);
 }
 
@@ -54,8 +55,7 @@ Result<PreparedCall> DeviceState::prepareNew(std::shared_ptr<const PluginState> 
                                              const CallArguments &arguments) {
   Relaxed relaxed(all.devices.front()->driver());
   PreparedCall call;
-  call.fresh = std::make_unique<DevicePlan>(std::move(plugin), arguments);
-  call.fresh->buffers = called;
+  call.fresh = std::make_unique<DevicePlan>(std::move(plugin), arguments, called);
   Status refusal = guarded([&] { return checkPlan(*call.fresh, all, places); });
   if (Status status = announce(*call.fresh, refusal); !status.isOk())
     return status;

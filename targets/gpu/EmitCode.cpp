@@ -3,7 +3,7 @@
 #include "targets/DeviceCode.h"
 #include "targets/gpu/AroundMoves.h"
 
-#include "ir/Kolo.h"
+#include "ir/BlockTables.h"
 
 #include "mlir/Pass/Pass.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -120,8 +120,12 @@ Expected<PendingCode> startCode(mlir::ModuleOp module, const PipelineOptions &op
   for (Function &function : **code)
     if (!function.isDeclaration())
       function.addFnAttr("target-cpu", target.architecture);
-  for (auto program : module.getOps<ProgramOp>())
-    target.markKernel(*(*code)->getFunction(kernelName(program.getSymName().str())));
+  for (auto program : module.getOps<ProgramOp>()) {
+    const std::string name = program.getSymName().str();
+    target.markKernel(*(*code)->getFunction(kernelName(name)));
+    if (mayTakeBlockTables(program))
+      target.markKernel(*(*code)->getFunction(tableKernelName(name)));
+  }
   emission.machine = std::move(*machine);
   emission.code = std::move(*code);
   emission.level = options.schedule.isOptimized() ? OptimizationLevel::O3 : OptimizationLevel::O0;

@@ -13,6 +13,20 @@
 
 namespace kolo::gpu {
 
+/// Reads the block tables of a call, in a kernel that is for such calls.
+class KernelTables : public BlockTableReader {
+public:
+  explicit KernelTables(mlir::Value fromInvocation) : invocation(fromInvocation) {}
+  mlir::Value isGiven(mlir::OpBuilder &builder, mlir::Location loc) const override;
+  mlir::Value count(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value block) const override;
+  mlir::Value hasRows(mlir::OpBuilder &, mlir::Location) const override { return {}; }
+  mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value rank,
+                    mlir::Value block) const override;
+
+private:
+  mlir::Value invocation;
+};
+
 /// A loop over peers that only sends packets, or only receives them.
 struct PacketLoop {
   mlir::scf::ForOp loop;
@@ -23,12 +37,15 @@ std::optional<PacketLoop> packetLoopOf(mlir::Operation &op);
 
 class KernelLowering : ChannelLowering {
 public:
+  /// OfCall: the kernel is for calls with block tables; None: for all others.
+  enum class TableUse : uint8_t { None, OfCall };
   /// `codecs` by number, as defineConversions has them.
-  KernelLowering(ProgramOp lowered, int64_t listEntries, llvm::ArrayRef<codec::Codec> codecs)
+  KernelLowering(ProgramOp lowered, int64_t listEntries, llvm::ArrayRef<codec::Codec> codecs, TableUse tableUse)
       : ChannelLowering(lowered, globalSpace), listEntries(listEntries), codecs(codecs),
-        hasPackets(packetFormatOf(program).has_value()), hasDraws(haveDraws(codecs)) {}
+        hasPackets(packetFormatOf(program).has_value()), hasDraws(haveDraws(codecs)), tableUse(tableUse) {}
 
-  void run();
+  /// Makes a kernel of this name.
+  void run(llvm::StringRef entryName);
 
 private:
   /// What a kernel's function knows beside the shared frame.
@@ -116,6 +133,7 @@ private:
   const llvm::ArrayRef<codec::Codec> codecs;
   const bool hasPackets;
   const bool hasDraws;
+  const TableUse tableUse;
   KernelFrame kernel;
   Unsettled unsettled;
   int numMoves = 0;

@@ -2,11 +2,13 @@
 //   Before:  kolo.chan.program @p { ... kolo.chan.put %b[%i] size [%c1] -> ... to %r part %l of %n ... }
 //   After:   llvm.func @run.p(%invocation) -> i32 { ... scf loops over byte ranges { call @kolo.copy(...) } ... }
 //            llvm.func @p(%invocations) { call @run.p(%invocations + kolo.entry) }
+//            likewise @run.p.tables and @p_tables, of a program that takes block tables
 //
 // All threads of a block take the same branches; only the functions that move, signal and wait tell the threads apart.
 // The element type and the reduction are numbers that the call brings, so that a program is one kernel. A wait becomes
 // a call of @kolo.wait, and LowerFailures tests its result. Requires channel form, lanes placed.
 #include "codec/Presets.h"
+#include "ir/BlockTables.h"
 #include "targets/Codecs.h"
 #include "targets/DeviceCode.h"
 #include "targets/gpu/AroundMoves.h"
@@ -27,10 +29,30 @@ namespace kolo::gpu {
 #define GEN_PASS_DEF_LOWERPROGRAMS
 #include "targets/gpu/Passes.h.inc"
 
-void KernelLowering::run() {
+Value KernelTables::isGiven(OpBuilder &builder, Location loc) const {
+  return arith::ConstantIntOp::create(builder, loc, 1, 1);
+}
+
+Value KernelTables::count(OpBuilder &builder, Location loc, BufferRole role, Value block) const {
+  const size_t field = offsetof(KoloDeviceInvocation, blockCounts) + size_t(role) * sizeof(void *);
+  Value table = load(builder, loc, pointerType(builder), invocation, int64_t(field));
+  return toIndex(builder, loc, loadEntry(builder, loc, builder.getI64Type(), table, toInteger(builder, loc, block)));
+}
+
+/// Of a peer, in memory that it writes before it says that the buffer may be accessed.
+Value KernelTables::place(OpBuilder &builder, Location loc, BufferRole role, Value rank, Value block) const {
+  const size_t ownField = offsetof(KoloDeviceInvocation, blockPlaces) + size_t(role) * sizeof(void *),
+               peerField = offsetof(KoloDeviceInvocation, peerPlaces) + size_t(role) * sizeof(void *);
+  Type pointer = pointerType(builder);
+  Value table = load(builder, loc, pointer, invocation, int64_t(rank ? peerField : ownField));
+  if (rank)
+    table = loadEntry(builder, loc, pointer, table, toInteger(builder, loc, rank));
+  return toIndex(builder, loc, loadEntry(builder, loc, builder.getI64Type(), table, toInteger(builder, loc, block)));
+}
+
+void KernelLowering::run(StringRef entryName) {
   std::string run = createRun();
-  auto entry =
-      createFunctionOf(kernelName(program.getSymName().str()), Type(), {pointerType(builder)}, Inlining::Never);
+  auto entry = createFunctionOf(entryName, Type(), {pointerType(builder)}, Inlining::Never);
   entry.setLinkage(LLVM::Linkage::External);
   Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, entryFunction),
                                        constantI64(builder, loc, sizeof(KoloDeviceInvocation)));
@@ -139,6 +161,11 @@ void KernelLowering::readCall() {
   values.elementBytes = toIndex(builder, loc, bytes);
   kernel.type = readField(offsetof(KoloDeviceInvocation, type));
   kernel.reduction = readField(offsetof(KoloDeviceInvocation, reduction));
+  if (tableUse == TableUse::OfCall) {
+    frame.tables = std::make_unique<KernelTables>(frame.invocation);
+    values.tables = frame.tables.get();
+    values.isDense = arith::ConstantIntOp::create(builder, loc, 0, 1);
+  }
   if (!codecs.empty() && findCoded(program)) {
     values.alignment = constant(codec::granule);
     if (hasPackets)
@@ -283,12 +310,24 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
     }
     defineQuotient(module);
     for (ProgramOp program : llvm::to_vector(module.getOps<ProgramOp>())) {
-      KernelLowering(program, listEntries, codecs).run();
+      const std::string name = program.getSymName().str();
+      if (mayTakeBlockTables(program))
+        lowerForTables(program, codecs, tableKernelName(name));
+      KernelLowering(program, listEntries, codecs, KernelLowering::TableUse::None).run(kernelName(name));
       program.erase();
     }
   }
 
 private:
+  /// A kernel of its own, so that that of other calls stays as it is. The lowering names functions by the program, and
+  /// changes it.
+  void lowerForTables(ProgramOp program, ArrayRef<codec::Codec> codecs, StringRef kernel) {
+    OpBuilder builder(program);
+    auto copy = cast<ProgramOp>(builder.clone(*program));
+    copy.setSymName((program.getSymName() + ".tables").str());
+    KernelLowering(copy, listEntries, codecs, KernelLowering::TableUse::OfCall).run(kernel);
+    copy.erase();
+  }
   /// Those of all buffers, the first one none; or nothing at all.
   SmallVector<codec::Codec> collectCodecs() {
     SmallVector<codec::Codec> codecs;
@@ -334,8 +373,12 @@ private:
       if (!isIdentifier)
         return program.emitError() << "a program for a device needs a name of letters, digits, dots and '_', not '"
                                    << program.getSymName() << "'";
-      if (!kernels.insert(name).second)
-        return program.emitError() << "another program for devices has a kernel '" << name << "' too";
+      SmallVector<std::string, 2> names{name};
+      if (mayTakeBlockTables(program))
+        names.push_back(tableKernelName(program.getSymName().str()));
+      for (const std::string &kernel : names)
+        if (!kernels.insert(kernel).second)
+          return program.emitError() << "another program for devices has a kernel '" << kernel << "' too";
     }
     return success();
   }

@@ -30,7 +30,7 @@ public:
   explicit DeviceTable(Module &module)
       : module(module), context(module.getContext()), pointer(PointerType::get(context, 0)) {}
 
-  void add(ArrayRef<std::string> programs, const DeviceCode &devices);
+  void add(ArrayRef<DeviceProgramNames> programs, const DeviceCode &devices);
 
 private:
   GlobalVariable *global(Constant *value, const Twine &name) {
@@ -43,7 +43,8 @@ private:
   }
   Constant *i32(int64_t value) { return ConstantInt::get(Type::getInt32Ty(context), uint64_t(value), true); }
   Constant *i64(uint64_t value) { return ConstantInt::get(Type::getInt64Ty(context), value); }
-  Constant *kernels(ArrayRef<std::string> programs);
+  Constant *kernels(ArrayRef<DeviceProgramNames> programs);
+  Constant *tableKernels(ArrayRef<DeviceProgramNames> programs);
   Constant *reductions(const DeviceOptions &options);
   Constant *images(const DeviceCode &devices);
 
@@ -52,11 +53,18 @@ private:
   PointerType *pointer;
 };
 
-Constant *DeviceTable::kernels(ArrayRef<std::string> programs) {
+Constant *DeviceTable::kernels(ArrayRef<DeviceProgramNames> programs) {
   std::vector<Constant *> names;
-  for (const std::string &program : programs)
-    names.push_back(text(kernelName(program)));
+  for (const DeviceProgramNames &program : programs)
+    names.push_back(text(kernelName(program.name)));
   return table(names, "deviceKernels");
+}
+
+Constant *DeviceTable::tableKernels(ArrayRef<DeviceProgramNames> programs) {
+  std::vector<Constant *> names;
+  for (const DeviceProgramNames &program : programs)
+    names.push_back(program.takesTables ? text(tableKernelName(program.name)) : ConstantPointerNull::get(pointer));
+  return table(names, "deviceTableKernels");
 }
 
 Constant *DeviceTable::reductions(const DeviceOptions &options) {
@@ -90,14 +98,15 @@ Constant *DeviceTable::images(const DeviceCode &devices) {
   return table(rows, "deviceImageTable");
 }
 
-void DeviceTable::add(ArrayRef<std::string> programs, const DeviceCode &devices) {
+void DeviceTable::add(ArrayRef<DeviceProgramNames> programs, const DeviceCode &devices) {
   static_assert(offsetof(KoloDevicePlugin, kernels) == 8 && offsetof(KoloDevicePlugin, numReductions) == 16 &&
-                offsetof(KoloDevicePlugin, reductions) == 24 && sizeof(KoloDevicePlugin) == 40);
+                offsetof(KoloDevicePlugin, reductions) == 24 && offsetof(KoloDevicePlugin, tableKernels) == 40 &&
+                sizeof(KoloDevicePlugin) == 48);
   int64_t numReductions = int64_t(devices.options.types.size() * devices.options.reductions.size());
-  Constant *plugin = global(
-      structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs), i32(numReductions),
-                 i32(int64_t(devices.images.size())), reductions(devices.options), images(devices)}),
-      "devicePlugin");
+  Constant *plugin = global(structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs),
+                                       i32(numReductions), i32(int64_t(devices.images.size())),
+                                       reductions(devices.options), images(devices), tableKernels(programs)}),
+                            "devicePlugin");
   auto *entry =
       Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_DEVICE_SYMBOL, module);
   entry->setDoesNotThrow();
@@ -107,7 +116,7 @@ void DeviceTable::add(ArrayRef<std::string> programs, const DeviceCode &devices)
 
 } // namespace
 
-void addDeviceTable(Module &module, ArrayRef<std::string> programs, const DeviceCode &devices) {
+void addDeviceTable(Module &module, ArrayRef<DeviceProgramNames> programs, const DeviceCode &devices) {
   DeviceTable(module).add(programs, devices);
 }
 

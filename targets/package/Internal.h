@@ -10,8 +10,13 @@ namespace kolo::package {
 std::string writeManifest(mlir::ModuleOp programs, const cpu::HostCode &host, const DeviceCode &devices,
                           const PackRequest &request);
 
+struct DeviceProgramNames {
+  std::string name;
+  bool takesTables; // devices have a kernel of it for calls with block tables
+};
+
 /// Adds the images of devices, their table, and the function that returns it: see DeviceAbi.h. At least one image.
-void addDeviceTable(llvm::Module &module, llvm::ArrayRef<std::string> programs, const DeviceCode &devices);
+void addDeviceTable(llvm::Module &module, llvm::ArrayRef<DeviceProgramNames> programs, const DeviceCode &devices);
 /// All images lie in this section.
 inline constexpr llvm::StringLiteral imageSection = ".kolo.images";
 /// For every image in turn, bytes from the beginning of that section.

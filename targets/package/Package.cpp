@@ -3,7 +3,7 @@
 
 #include "targets/package/Internal.h"
 
-#include "ir/Kolo.h"
+#include "ir/BlockTables.h"
 
 using namespace mlir;
 
@@ -19,9 +19,9 @@ llvm::Error packPlugin(ModuleOp programs, const PackRequest &request) {
   llvm::Expected<DeviceCode> devices = request.compileForDevices ? request.compileForDevices(programs) : DeviceCode();
   if (!devices)
     return devices.takeError();
-  std::vector<std::string> names;
+  std::vector<DeviceProgramNames> names;
   for (auto program : programs.getOps<ProgramOp>())
-    names.push_back(program.getSymName().str());
+    names.push_back({program.getSymName().str(), mayTakeBlockTables(program)});
   llvm::Expected<cpu::HostCode> host =
       cpu::compileHost(programs, {request.options, request.cpu}, [&](llvm::Module &code) {
         if (!devices->images.empty())

@@ -22,7 +22,7 @@ class DevicePlugin(ctypes.Structure):
     _fields_ = [("abiVersion", ctypes.c_uint32), ("numKernels", ctypes.c_uint32),
                 ("kernels", ctypes.POINTER(ctypes.c_char_p)), ("numReductions", ctypes.c_uint32),
                 ("numImages", ctypes.c_uint32), ("reductions", ctypes.POINTER(Reduction)),
-                ("images", ctypes.POINTER(Image))]
+                ("images", ctypes.POINTER(Image)), ("tableKernels", ctypes.POINTER(ctypes.c_char_p))]
 
 
 class Device(ToolTest):
@@ -57,6 +57,9 @@ class Device(ToolTest):
         names = [program["name"] for program in manifest["programs"]]
         self.assertEqual(plugin.abiVersion, manifest["devices"]["abi"])
         self.assertEqual([plugin.kernels[i].decode() for i in range(plugin.numKernels)], names)
+        for number, program in enumerate(manifest["programs"]):
+            takes_tables = any(proof.get("blockTables") for proof in program["proved"])
+            self.assertEqual(plugin.tableKernels[number], f"{program['name']}_tables".encode() if takes_tables else None)
         self.assertEqual([(plugin.reductions[i].type, plugin.reductions[i].reduction) for i in range(plugin.numReductions)],
                          [(number, 2) for number in range(10)])
         images = [plugin.images[i] for i in range(plugin.numImages)]

@@ -1,5 +1,7 @@
 #include "EmulatedRanks.h"
 
+#include "targets/DeviceCode.h"
+
 #include <algorithm>
 #include <random>
 #include <thread>
@@ -44,6 +46,19 @@ void EmulatedRanks::place(uint64_t seed) {
   }
 }
 
+void EmulatedRanks::placeBlocks() {
+  for (auto role : {BufferRole::Input, BufferRole::Output}) {
+    const auto side = size_t(role);
+    blockPlaces[side].assign(numRanks, {});
+    peerPlaces[side].clear();
+    for (size_t rank = 0; rank < numRanks; ++rank) {
+      for (int64_t block = 0; block < reference::numBlocks(call, role); ++block)
+        blockPlaces[side][rank].push_back(reference::blockRange(call, role, int64_t(rank), block).begin);
+      peerPlaces[side].push_back(blockPlaces[side][rank].data());
+    }
+  }
+}
+
 KoloDeviceInvocation EmulatedRanks::describe(size_t rank) {
   KoloDeviceInvocation invocation = {};
   std::ranges::fill(invocation.dimSizes, 1);
@@ -65,16 +80,24 @@ KoloDeviceInvocation EmulatedRanks::describe(size_t rank) {
   invocation.failures = failures[rank].data(), invocation.timeoutNs = timeoutNs;
   std::ranges::transform(invocation.dimSizes, invocation.dimReciprocals, kolo_reciprocal);
   invocation.laneReciprocal = kolo_reciprocal(shape.lanes);
+  if (!reference::hasTables(call))
+    return invocation;
+  for (auto [side, counts] : {std::pair(KOLO_INPUT, &call.inputCounts), {KOLO_OUTPUT, &call.outputCounts}}) {
+    invocation.blockCounts[side] = (*counts)[rank].data();
+    invocation.blockPlaces[side] = blockPlaces[side][rank].data();
+    invocation.peerPlaces[side] = peerPlaces[side].data();
+  }
   return invocation;
 }
 
 void EmulatedRanks::runRank(size_t rank, const Check &check, std::string &wrong) {
   KoloDeviceInvocation invocation = describe(rank);
+  const std::string kernel = reference::hasTables(call) ? tableKernelName(program.name) : program.name;
   for (size_t number = 0; number < simulatedCalls.size(); ++number) {
     const reference::SimulatedCall &simulated = simulatedCalls[number];
     buffers[KOLO_INPUT][rank].fill(simulated.inputs[rank]);
     buffers[KOLO_OUTPUT][rank].fill(isInPlace ? simulated.inputs[rank] : simulated.outputs[rank]);
-    program.emulator->launch(program.name, shape, invocation);
+    program.emulator->launch(kernel, shape, invocation);
     if (std::ranges::any_of(failures[rank], [](const KoloDeviceFailure &failure) { return failure.code != 0; })) {
       wrong = "rank " + std::to_string(rank) + " failed";
       return;
@@ -118,6 +141,7 @@ std::string EmulatedRanks::run(const std::vector<reference::SimulatedCall> &call
 
 std::string EmulatedRanks::runAll(uint64_t seed, const Check &check, const TakesPart &takesPart) {
   place(seed);
+  placeBlocks();
   std::vector<std::string> wrong(numRanks);
   {
     std::vector<std::jthread> ranks;

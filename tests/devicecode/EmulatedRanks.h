@@ -64,7 +64,7 @@ public:
     failures.assign(numRanks, std::vector<KoloDeviceFailure>(size_t(shape.lanes)));
   }
 
-  reference::Call call;
+  reference::Call call;                   // with block tables, for a program that takes some
   uint64_t timeoutNs = uint64_t(1) << 60; // long enough
   bool isInPlace = false;                 // for collectives whose input is as large as their output
   uint64_t abort = 0;
@@ -87,6 +87,7 @@ private:
   std::string runAll(uint64_t seed, const Check &check, const TakesPart &takesPart);
   void place(uint64_t seed);
   KoloDeviceInvocation describe(size_t rank);
+  void placeBlocks();
   void runRank(size_t rank, const Check &check, std::string &wrong);
 
   EmulatedProgram &program;
@@ -97,6 +98,9 @@ private:
   size_t packetBytes = 0; // of one turn
   std::vector<std::vector<uint64_t>> semaphores, sent, awaited, numCalls, packetCalls;
   std::vector<uint64_t *> peerSemaphores;
+  // Of a call with block tables, by role and rank.
+  std::vector<std::vector<int64_t>> blockPlaces[2];
+  std::vector<const int64_t *> peerPlaces[2];
 };
 
 } // namespace kolo::test

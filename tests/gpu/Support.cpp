@@ -85,17 +85,27 @@ Bytes DeviceRanks::read(const Buffer &buffer, std::string &wrong) {
   return content;
 }
 
-void DeviceRanks::prepare(const DeviceCall &call, uint64_t seed) {
+void DeviceRanks::prepare(const DeviceCall &call, uint64_t seed, std::optional<DeviceBlocks> ofCall) {
   called = call;
-  inputs.clear(), outputs.clear(), buffers.clear();
+  blocks = std::move(ofCall);
+  inputs.clear(), outputs.clear(), buffers.clear(), tables.clear();
   // Aligned to elements, and to nothing else.
   auto offset = [&](int rank) { return size_t(rank % 5) * runtime::sizeBytes(call.type); };
   for (int rank = 0; rank < call.mesh.numRanks(); ++rank) {
-    inputs.push_back(makeBuffer(rank, call.inputBytes(), offset(rank)));
-    outputs.push_back(makeBuffer(rank, call.outputBytes(), offset(rank + 2)));
+    auto bytesOf = [&](size_t role, size_t whole) { return blocks ? blocks->sizeBytes(role, size_t(rank)) : whole; };
+    inputs.push_back(makeBuffer(rank, bytesOf(KOLO_INPUT, call.inputBytes()), offset(rank)));
+    outputs.push_back(makeBuffer(rank, bytesOf(KOLO_OUTPUT, call.outputBytes()), offset(rank + 2)));
     buffers.push_back({inputs.back().data(), outputs.back().data()});
+    if (blocks)
+      tables.push_back(blocks->tablesOf(size_t(rank)));
   }
+  for (size_t rank = 0; rank < tables.size(); ++rank)
+    buffers[rank].blocks = &tables[rank];
   fill(seed);
+}
+
+Bytes DeviceRanks::inputOf(size_t rank) const {
+  return blocks ? blocks->placed(KOLO_INPUT, rank, content[rank]) : content[rank];
 }
 
 void DeviceRanks::fill(uint64_t seed) { fillWith(taggedInputs(called, seed)); }
@@ -103,7 +113,7 @@ void DeviceRanks::fill(uint64_t seed) { fillWith(taggedInputs(called, seed)); }
 void DeviceRanks::fillWith(std::vector<Bytes> data) {
   content = std::move(data);
   for (size_t rank = 0; rank < content.size(); ++rank) {
-    write(inputs[rank], content[rank]);
+    write(inputs[rank], inputOf(rank));
     write(outputs[rank], {});
   }
 }
@@ -120,8 +130,9 @@ std::string DeviceRanks::start(int numCalls) {
 std::string DeviceRanks::check() const {
   std::string wrong;
   for (size_t rank = 0; rank < content.size(); ++rank) {
-    wrong += checkOutput(called, content, int(rank), read(outputs[rank], wrong));
-    if (read(inputs[rank], wrong) != content[rank])
+    const Bytes found = read(outputs[rank], wrong);
+    wrong += blocks ? blocks->check(called, content, int(rank), found) : checkOutput(called, content, int(rank), found);
+    if (read(inputs[rank], wrong) != inputOf(rank))
       wrong += "the input of rank " + std::to_string(rank) + " has changed; ";
   }
   return wrong;
@@ -147,8 +158,8 @@ std::string DeviceRanks::runCoded(const DeviceCall &call, int numCalls, uint64_t
   return wrong;
 }
 
-std::string DeviceRanks::run(const DeviceCall &call, int numCalls, uint64_t seed) {
-  prepare(call, seed);
+std::string DeviceRanks::run(const DeviceCall &call, int numCalls, uint64_t seed, std::optional<DeviceBlocks> ofCall) {
+  prepare(call, seed, std::move(ofCall));
   if (std::string problem = start(numCalls); !problem.empty())
     return problem;
   if (runtime::Status status = communicator.synchronize(); !status.isOk())

@@ -2,6 +2,7 @@
 // needed: see Programs.h.
 #pragma once
 
+#include "Blocks.h"
 #include "Oracle.h"
 #include "Programs.h"
 
@@ -63,8 +64,8 @@ class DeviceRanks {
 public:
   DeviceRanks(const DeviceAlgorithm &algorithm, const runtime::Mesh &mesh, const runtime::DeviceOptions &options);
 
-  /// Makes the buffers of a call. Their data is that of `fill(seed)`.
-  void prepare(const DeviceCall &call, uint64_t seed);
+  /// Makes the buffers of a call, with block tables if there are some. Their data is that of `fill(seed)`.
+  void prepare(const DeviceCall &call, uint64_t seed, std::optional<DeviceBlocks> tables = std::nullopt);
   /// Other inputs in the same buffers, and poisoned outputs.
   void fill(uint64_t seed);
   /// Starts the call so many times, one after the other. "" when all are queued.
@@ -74,7 +75,8 @@ public:
   /// Likewise, of a program with codecs, with other data: "" when all ranks have what they get on the host.
   std::string runCoded(const DeviceCall &call, int numCalls, uint64_t seed);
   /// All of these.
-  std::string run(const DeviceCall &call, int numCalls, uint64_t seed);
+  std::string run(const DeviceCall &call, int numCalls, uint64_t seed,
+                  std::optional<DeviceBlocks> tables = std::nullopt);
 
   runtime::DeviceCommunicator communicator;
   runtime::DeviceStream stream;
@@ -90,11 +92,15 @@ private:
   void fillWith(std::vector<Bytes> data);
   static void write(Buffer &buffer, const Bytes &content);
   static Bytes read(const Buffer &buffer, std::string &wrong);
+  /// What the input of a rank holds.
+  Bytes inputOf(size_t rank) const;
 
   const DeviceAlgorithm &algorithm;
   DeviceCall called;
-  std::vector<Bytes> content;          // of the inputs, by rank
-  std::vector<Buffer> inputs, outputs; // by rank
+  std::optional<DeviceBlocks> blocks;       // of `called`
+  std::vector<runtime::BlockTables> tables; // by rank, of them
+  std::vector<Bytes> content;               // of the inputs, by rank; without tables
+  std::vector<Buffer> inputs, outputs;      // by rank
   std::vector<runtime::RankBuffers> buffers;
 };
 

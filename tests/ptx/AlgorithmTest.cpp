@@ -3,9 +3,12 @@
 #include "ExecutedCall.h"
 #include "Shipped.h"
 
+#include "tests/support/TabledAlgorithms.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <random>
 #include <set>
 
 using namespace kolo;
@@ -94,6 +97,59 @@ TEST_P(HeavyExecutedAlgorithms, GiveTheReferencesBitsUnderThousandsOfSchedules) 
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HeavyExecutedAlgorithms, testing::ValuesIn(allShipped()), nameOf);
+
+class ExecutedTables : public testing::TestWithParam<Shipped> {};
+
+namespace {
+
+/// On meshes of up to so many ranks, each distribution in as many schedules.
+void runTables(const Shipped &shipped, int mostRanks, int64_t most, uint64_t numSeeds) {
+  test::DeviceAlgorithm algorithm(shipped.algorithm, shipped.protocol);
+  std::mt19937_64 random(41);
+  for (const runtime::Mesh &mesh : algorithm.meshes())
+    for (test::Distribution distribution : test::allDistributions) {
+      if (mesh.numRanks() > mostRanks)
+        continue;
+      test::DeviceCall call = algorithm.call(mesh, most);
+      call.type = random() % 2 ? runtime::DataType::F32 : runtime::DataType::BF16;
+      if (runtime::hasRoot(call.collective))
+        call.root = call.groupSize() - 1;
+      ExecutedCall executed(algorithm, call, {}, test::DeviceBlocks(call, distribution, random() % 4 != 0, random));
+      for (uint64_t seed = 1; seed <= numSeeds; ++seed)
+        ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, numCalls), "")
+            << mesh.toString() << ", distribution " << int(distribution) << ", seed " << seed;
+    }
+}
+
+/// Those of a few ways to move blocks.
+std::vector<Shipped> fewTabled() {
+  return {{"ringAllGather", "bulk"},   {"directAllToAll", "bulk"}, {"ringReduceScatter", "bulk"},
+          {"allPairsAllGather", "ll"}, {"directAllToAll", "ll"},   {"ringReduceScatter", "ll"},
+          {"directAllToAll", "ll128"}, {"directGather", "bulk"},   {"directScatter", "bulk"}};
+}
+
+std::vector<Shipped> allTabled() {
+  std::vector<Shipped> shipped = allShipped();
+  std::erase_if(shipped, [](const Shipped &one) {
+    return one.protocol.starts_with("coded") || test::tabledOf({one.algorithm}).empty();
+  });
+  return shipped;
+}
+
+} // namespace
+
+TEST_P(ExecutedTables, GiveTheBlocksThatTheTablesSayUnderWeakMemory) { runTables(GetParam(), 4, 37, 3); }
+
+INSTANTIATE_TEST_SUITE_P(Few, ExecutedTables, testing::ValuesIn(fewTabled()), nameOf);
+
+class HeavyExecutedTables : public testing::TestWithParam<Shipped> {};
+
+TEST_P(HeavyExecutedTables, GiveTheBlocksThatTheTablesSayUnderManySchedules) {
+  for (int64_t most : {1, 18, 260})
+    runTables(GetParam(), 8, most, 30);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, HeavyExecutedTables, testing::ValuesIn(allTabled()), nameOf);
 
 /// A rank that never starts: all others give up, and what they write of it is in order.
 TEST(ExecutedFailure, IsRecordedBeforeItsCodeIs) {

@@ -44,8 +44,9 @@ std::vector<StandInMemory> listMemory() {
 } // namespace
 
 ExecutedCall::ExecutedCall(const test::DeviceAlgorithm &ofAlgorithm, const test::DeviceCall &ofCall,
-                           const CallShape &ofShape)
-    : algorithm(ofAlgorithm), call(ofCall), shape(ofShape), communicator(makeCommunicator(call, shape)) {
+                           const CallShape &ofShape, std::optional<test::DeviceBlocks> ofCalls)
+    : algorithm(ofAlgorithm), call(ofCall), shape(ofShape), blocks(std::move(ofCalls)),
+      communicator(makeCommunicator(call, shape)) {
   makeBuffers();
   record();
   replaceText(ownText);
@@ -60,18 +61,22 @@ void ExecutedCall::makeBuffers() {
     return Buffer{std::move(memory), address, sizeBytes};
   };
   for (int rank = 0; rank < call.mesh.numRanks(); ++rank) {
-    inputs.push_back(make(rank, call.inputBytes(), size_t(rank % 5)));
-    outputs.push_back(make(rank, call.outputBytes(), size_t((rank + 2) % 5)));
+    auto bytesOf = [&](size_t role, size_t whole) { return blocks ? blocks->sizeBytes(role, size_t(rank)) : whole; };
+    inputs.push_back(make(rank, bytesOf(KOLO_INPUT, call.inputBytes()), size_t(rank % 5)));
+    outputs.push_back(make(rank, bytesOf(KOLO_OUTPUT, call.outputBytes()), size_t((rank + 2) % 5)));
   }
 }
 
 void ExecutedCall::record() {
+  std::vector<runtime::BlockTables> tables;
+  for (size_t rank = 0; blocks && rank < inputs.size(); ++rank)
+    tables.push_back(blocks->tablesOf(rank));
   std::vector<runtime::RankBuffers> buffers;
   std::vector<runtime::DeviceStream> streams;
   std::vector<runtime::StreamHandle> handles;
   for (size_t rank = 0; rank < inputs.size(); ++rank) {
-    buffers.push_back(
-        {reinterpret_cast<const void *>(inputs[rank].address), reinterpret_cast<void *>(outputs[rank].address)});
+    buffers.push_back({reinterpret_cast<const void *>(inputs[rank].address),
+                       reinterpret_cast<void *>(outputs[rank].address), blocks ? &tables[rank] : nullptr});
     if (rank % shape.ranksPerDevice == 0)
       streams.push_back(test::valueOf(communicator.createStream(int(rank))));
     handles.push_back(streams.back().handle());
@@ -188,14 +193,17 @@ const std::vector<Bytes> &ExecutedCall::inputsOf(size_t number) {
 }
 
 void ExecutedCall::prepareCall(Memory &memory, uint32_t host, size_t rank, size_t number) {
-  write(memory, host, inputs[rank], inputsOf(number)[rank]);
+  const Bytes &input = inputsOf(number)[rank];
+  write(memory, host, inputs[rank], blocks ? blocks->placed(KOLO_INPUT, rank, input) : input);
   write(memory, host, outputs[rank], Bytes(outputs[rank].sizeBytes, test::poison));
 }
 
 void ExecutedCall::checkCall(Memory &memory, uint32_t host, size_t rank, size_t number) {
   Bytes found = read(memory, host, outputs[rank]);
   std::string problem;
-  if (results[number].empty())
+  if (blocks)
+    problem = blocks->check(call, inputsOf(number), int(rank), found);
+  else if (results[number].empty())
     problem = test::checkOutput(call, inputsOf(number), int(rank), found);
   else if (found != results[number][rank])
     problem = "rank " + std::to_string(rank) + " has other bits than on the host; ";

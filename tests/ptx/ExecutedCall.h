@@ -23,8 +23,9 @@ struct CallShape {
 
 class ExecutedCall {
 public:
-  /// Throws. `algorithm` must outlive this.
-  ExecutedCall(const test::DeviceAlgorithm &algorithm, const test::DeviceCall &call, const CallShape &shape);
+  /// Throws. `algorithm` must outlive this. `blocks`: of a call with block tables, by a program without codecs.
+  ExecutedCall(const test::DeviceAlgorithm &algorithm, const test::DeviceCall &call, const CallShape &shape,
+               std::optional<test::DeviceBlocks> blocks = std::nullopt);
 
   /// The PTX that the runtime gave to the driver.
   const std::string &text() const { return ownText; }
@@ -72,6 +73,7 @@ private:
   const test::DeviceAlgorithm &algorithm;
   test::DeviceCall call;
   CallShape shape;
+  std::optional<test::DeviceBlocks> blocks;
   runtime::DeviceCommunicator communicator;
   std::vector<Buffer> inputs, outputs; // by rank
   std::vector<Device> devices;

@@ -72,11 +72,14 @@ TEST_F(Refusal, TypesAndReductionsThatTheImageHasNoCodeFor) {
   EXPECT_EQ(refused(StatusCode::BadPlugin, {"devices do not average f16, whose sums may overflow"}), "");
 }
 
-TEST_F(Refusal, CallsWithBlockTables) {
-  const kolo::runtime::BlockTables tables;
+TEST_F(Refusal, BlockTablesThatTheProgramDoesNotTake) {
+  const int64_t counts[] = {100};
+  const kolo::runtime::BlockTables tables{{counts, {}}, {counts, {}}};
   arguments.program = "ringAllGather";
-  arguments.blocks = &tables;
-  EXPECT_EQ(refused(StatusCode::InvalidArgument, {"devices take no block tables"}), "");
+  buffers.blocks = &tables;
+  EXPECT_EQ(refused(StatusCode::InvalidArgument, {"program 'ringAllGather' takes no block tables on mesh rank=1"}), "");
+  arguments.program = "pullAllReduce";
+  EXPECT_EQ(refused(StatusCode::InvalidArgument, {"all_reduce has one block, and takes no block tables"}), "");
 }
 
 TEST_F(Refusal, AProgramThatIsNotWhatTheCallAsksForThoughItRanBefore) {

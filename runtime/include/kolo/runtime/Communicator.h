@@ -75,13 +75,14 @@ struct CallArguments {
   int lanes = 0;
   // With a kernel, it stands for `type` and `reduction`, which are then ignored. For programs that reduce.
   CustomReduction custom = {};
-  // With tables, blocks have counts of their own, as in MPI's Allgatherv and Alltoallv, and `count` is ignored. For
-  // all-gather, reduce-scatter, all-to-all, gather and scatter, on hosts, by programs that take tables on the mesh: see
-  // Proof::takesTables. All ranks have tables, or none has. A buffer of one block has tables of one entry. What
-  // one rank gives, the other takes. Blocks may be empty. Those of an output do not overlap.
+  // With tables, blocks have counts of their own, as in MPI's Allgatherv and Alltoallv, and `count` is ignored on
+  // hosts; of devices, see DeviceCommunicator::run. For all-gather, reduce-scatter, all-to-all, gather and scatter, by
+  // programs that take tables on the mesh: see Proof::takesTables. All ranks have tables, or none has. A buffer of one
+  // block has tables of one entry. What one rank gives, the other takes. Blocks may be empty. Those of an output do not
+  // overlap.
   const BlockTables *blocks = nullptr;
   // With lists, and tables, the blocks of the caller's buffers are rows that the lists choose, and are moved from and
-  // to where these rows are. For programs that take them: see Proof::takesRows. Ranks may differ in it.
+  // to where these rows are. On hosts, by programs that take them: see Proof::takesRows. Ranks may differ in it.
   const RowLists *rows = nullptr;
 };
 

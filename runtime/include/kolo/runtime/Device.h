@@ -48,10 +48,11 @@ struct DeviceOptions {
   size_t internalBytes = size_t(16) << 20;
 };
 
-/// The buffers of one rank, as in CallArguments.
+/// The buffers of one rank, and the block tables of a call that has some, as in CallArguments.
 struct RankBuffers {
   const void *input = nullptr;
   void *output = nullptr;
+  const BlockTables *blocks = nullptr;
 };
 
 /// A stream of the vendor's API: a CUstream, a cudaStream_t or a hipStream_t. Null is the default stream.
@@ -174,9 +175,9 @@ public:
   /// By which memory a plugin selects a program for this call: Windows where peers access the buffers directly.
   MemoryKind memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const;
 
-  /// Starts one collective. `buffers` and `streams` have one entry for each of ranks(), in that order; the buffers in
-  /// `arguments` are ignored. Ranks that share a device and a stream run in one launch. The device must hold all blocks
-  /// of all its ranks at once.
+  /// Starts one collective. `buffers` and `streams` have one entry for each of ranks(), in that order; the buffers and
+  /// tables in `arguments` are ignored. Ranks that share a device and a stream run in one launch. The device must hold
+  /// all blocks of all its ranks at once.
   ///
   /// Returns when the launch is queued, which may be long before the peers call. All ranks call with the same plugin
   /// and arguments, in the same order. Where ranks are in several communicators, a buffer that peers access is either
@@ -191,11 +192,20 @@ public:
   /// into a graph, by all ranks. Launches of that graph must not overlap with each other or with other calls of this
   /// communicator.
   ///
+  /// Block tables are read while this function runs, and copied for the device. A launch of a graph reads the copy that
+  /// was made when the call was captured, never the caller's tables. Internal memory has room for a longest block in
+  /// place of each block. Where ranks are in several communicators, a rank does not know the blocks of all others. So
+  /// in an all-to-all, a gather and a scatter `count` is then the same on all ranks, and no block of any rank is
+  /// longer. Otherwise `count` is ignored. A rank whose blocks are all empty passes buffers as the others do.
+  ///
   ///   InvalidArgument  a buffer is null, too small, or memory that its users cannot access; the blocks do not fit; or
-  ///                    ranks that share a device have more streams than it has hardware queues
+  ///                    ranks that share a device have more streams than it has hardware queues. Of block tables:
+  ///                    another number of entries than the rank has blocks, a negative or too large number, blocks
+  ///                    of an output that overlap, or a block that is longer than `count`
   ///   UnsupportedMesh  as for Communicator::run
   ///   BadPlugin        the plugin has no image for the device, or no code for the type and reduction
-  ///   Mismatch         ranks disagree; the message says on what. Ranks that call earlier return Ok and learn of it by
+  ///   Mismatch         ranks disagree; the message says on what, or which block has two counts. Ranks that call
+  ///   earlier return Ok and learn of it by
   ///                    query, synchronize or their next call
   ///   OutOfMemory, DeviceError
   ///   Timeout, PeerLost, Aborted  this call or an earlier one failed

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Every change of a struct, of a function type or of the launch in this file raises this number. */
-#define KOLO_DEVICE_ABI_VERSION 6u
+#define KOLO_DEVICE_ABI_VERSION 7u
 #define KOLO_DEVICE_SYMBOL "kolo_device_plugin"
 #define KOLO_DEVICE_MAX_THREADS 512
 
@@ -80,6 +80,12 @@ typedef struct KoloDeviceInvocation {
   uint64_t timeoutNs;          /* nanoseconds until a wait times out, by the device's clock */
   /* kolo_reciprocal of dimSizes and of numLanes: kernels multiply where they would divide. */
   uint64_t dimReciprocals[KOLO_MAX_MESH_DIMS], laneReciprocal;
+  /* Block tables, as in KoloInvocation, of a call that has some: [KoloBufferRole], input and output alone. Null
+   * otherwise. A rank reads the table of a peer's places where it accesses that buffer, in the peer's memory or
+   * elsewhere. */
+  const int64_t *blockCounts[2];       /* [block]: elements of each block of this rank */
+  const int64_t *blockPlaces[2];       /* [block]: elements from the beginning of this rank's buffer to it */
+  const int64_t *const *peerPlaces[2]; /* [rank][block]: the same for every rank, this rank included */
 } KoloDeviceInvocation;
 
 /* (2^64 - 1) / divisor, rounded down. With it, floor(a * reciprocal / 2^64) is a / divisor or one less, for every a. */
@@ -118,6 +124,9 @@ typedef struct KoloDevicePlugin {
   uint32_t numImages;
   const KoloDeviceReduction *reductions;
   const KoloDeviceImage *images;
+  /* Names of the kernels for calls with block tables, by program; null for a program that takes none. The other kernel
+   * of such a program has no code for tables. */
+  const char *const *tableKernels;
 } KoloDevicePlugin;
 
 typedef const KoloDevicePlugin *(*KoloDevicePluginEntry)(void);

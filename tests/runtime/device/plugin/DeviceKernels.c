@@ -166,6 +166,70 @@ void scratchAllReduce(const void *argument, const StandInBlock *block) {
     addTo(lane, out, slots + rank * whole, part.bytes / in->elementBytes);
 }
 
+/* This lane's part of a block of so many elements, in bytes. Nothing of one that is longer than the call says. */
+static Part partOfBlock(Lane lane, int64_t elements) {
+  int64_t begin = elements * lane.number / lane.count, end = elements * (lane.number + 1) / lane.count;
+  Part part = {begin * lane.in->elementBytes, elements > lane.in->count ? 0 : (end - begin) * lane.in->elementBytes};
+  return part;
+}
+
+/* The same with block tables. */
+void ringAllGather_tables(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  int64_t size = in->numRanks, me = in->rank, next = (me + 1) % size, previous = (me + size - 1) % size;
+  const int64_t *counts = in->blockCounts[KOLO_OUTPUT], *places = in->blockPlaces[KOLO_OUTPUT];
+  Part part = partOfBlock(lane, counts[me]);
+  char *out = (char *)in->local[KOLO_OUTPUT], *own = out + places[me] * in->elementBytes + part.begin;
+  char *input = (char *)in->local[KOLO_INPUT] + in->blockPlaces[KOLO_INPUT][0] * in->elementBytes + part.begin;
+  if (part.bytes && own != input)
+    memcpy(own, input, (size_t)part.bytes);
+  signalTo(lane, previous, 0);
+  if (waitFor(lane, next, 0, 0))
+    return;
+  for (int64_t step = 0; step < size - 1; ++step) {
+    int64_t from = (me + size - step) % size;
+    part = partOfBlock(lane, counts[from]);
+    if (part.bytes)
+      memcpy((char *)in->peers[KOLO_OUTPUT][next] + in->peerPlaces[KOLO_OUTPUT][next][from] * in->elementBytes +
+                 part.begin,
+             out + places[from] * in->elementBytes + part.begin, (size_t)part.bytes);
+    signalTo(lane, next, 1);
+    if (waitFor(lane, previous, 1, 1))
+      return;
+  }
+}
+
+/* Every rank puts its blocks into everybody's output. Semaphores: 0 entered, 1 data. */
+void directAllToAll(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  Part part = partOf(lane);
+  int64_t whole = in->count * in->elementBytes;
+  if (meetAll(lane, 0, 0))
+    return;
+  for (int64_t peer = 0; part.bytes && peer < in->numRanks; ++peer)
+    memcpy((char *)in->peers[KOLO_OUTPUT][peer] + in->rank * whole + part.begin,
+           (char *)in->local[KOLO_INPUT] + peer * whole + part.begin, (size_t)part.bytes);
+  (void)meetAll(lane, 1, 1);
+}
+
+void directAllToAll_tables(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  if (meetAll(lane, 0, 0))
+    return;
+  for (int64_t peer = 0; peer < in->numRanks; ++peer) {
+    Part part = partOfBlock(lane, in->blockCounts[KOLO_INPUT][peer]);
+    if (part.bytes)
+      memcpy((char *)in->peers[KOLO_OUTPUT][peer] + in->peerPlaces[KOLO_OUTPUT][peer][in->rank] * in->elementBytes +
+                 part.begin,
+             (char *)in->local[KOLO_INPUT] + in->blockPlaces[KOLO_INPUT][peer] * in->elementBytes + part.begin,
+             (size_t)part.bytes);
+  }
+  (void)meetAll(lane, 1, 1);
+}
+
 /* Nobody ever signals the last rank, and everybody waits for it. */
 void hang(const void *argument, const StandInBlock *block) {
   Lane lane = laneOf(argument, block, 1);

@@ -43,7 +43,8 @@ static const KoloAverageKernel averageKernels[KOLO_NUM_TYPES] = {[KOLO_F16] = av
 static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "pullAllReduce", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "scratchAllReduce", .run = runNot, .scratchBytes = slotPerRank},
-                                       {.name = "hang", .run = runNot, .scratchBytes = noScratch}};
+                                       {.name = "hang", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "directAllToAll", .run = runNot, .scratchBytes = noScratch}};
 #if defined(__x86_64__)
 static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, averageKernels}};
 #else
@@ -51,7 +52,10 @@ static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, ave
 #endif
 static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels};
 
-static const char *const kernels[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce", "hang"};
+static const char *const kernels[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce", "hang",
+                                      "directAllToAll"};
+/* That of "hang" is missing, although the manifest says that it takes tables. */
+static const char *const tableKernels[] = {"ringAllGather_tables", NULL, NULL, NULL, "directAllToAll_tables"};
 static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}, {KOLO_F16, KOLO_AVERAGE}};
 static const char noImage[] = ".version 7.0";
 static KoloDeviceImage images[] = {
@@ -67,7 +71,8 @@ static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
                                               sizeof(reductions) / sizeof(reductions[0]),
                                               sizeof(images) / sizeof(images[0]),
                                               reductions,
-                                              images};
+                                              images,
+                                              tableKernels};
 
 /* The first function that is called, and by one thread: it completes the table of images. */
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
