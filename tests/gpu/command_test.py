@@ -40,6 +40,15 @@ class Commands(unittest.TestCase):
                 self.assertIn("every byte is right", done.stdout)
                 self.assertRegex(done.stdout, rf"{name} on {mesh}: \d ranks on cuda devices, f32.*, device memory, [28] lanes")
 
+    def test_run_takes_counts_for_each_block(self):
+        for name, mesh in (("ringAllGather", "rank=4"), ("directAllToAll", "rank=4"), ("ringReduceScatter", "rank=4")):
+            for law in ("zipf:1.2:1", "onehot:2"):
+                done = on_stand_in("run", self.compiled(name, mesh), "--mesh", mesh, "--count", "1001", "--device", "cuda",
+                                   "--counts", law)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(f"counts {law}: ", done.stdout)
+                self.assertIn("every byte is right", done.stdout)
+
     def test_bench_prints_what_it_prints_for_the_host(self):
         plugin = self.compiled("ringAllGather", "rank=4")
         done = on_stand_in("bench", plugin, "--mesh", "rank=4", "--device", "cuda", "-b", "64", "-e", "4K", "-n", "3", "-w", "1",

@@ -47,11 +47,11 @@ public:
   }
 
   Timings runSize(const SizeJob &size) {
-    place(size.count);
+    place(size);
     if (job.check) {
       start(size);
       expectOk(communicator->synchronize());
-      check(size.count);
+      check(size);
     }
     Timings timings;
     for (int i = -size.warmUps; i < size.iterations; ++i) {
@@ -70,18 +70,21 @@ public:
 
 private:
   size_t bytesOf(int64_t elements) const { return size_t(elements) * runtime::sizeBytes(job.type); }
-  CallBlocks blocksOf(int64_t count) const { return {program.collective, data.groupSize(), count}; }
-  BufferSizes sizesOf(int64_t count) const { return blocksOf(count).sizes(0); }
+  BufferSizes sizesOf(int rank, const SizeJob &size) const {
+    return blocksOf(job, size).sizes(data.memberNumber(rank));
+  }
 
   void allocate() {
-    int64_t largest = 0;
-    for (const SizeJob &size : job.sizes)
-      largest = std::max(largest, size.count);
-    BufferSizes elements = sizesOf(largest);
     auto make = [&](int rank, int64_t count) {
       return valueOf(communicator->allocate(rank, std::max<size_t>(bytesOf(count), 1)));
     };
     for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
+      BufferSizes elements = {0, 0};
+      for (const SizeJob &size : job.sizes) {
+        const BufferSizes needed = sizesOf(rank, size);
+        elements = {std::max(elements.inputElements, needed.inputElements),
+                    std::max(elements.outputElements, needed.outputElements)};
+      }
       RankMemory &own = memory.emplace_back();
       own.input = make(rank, job.isInPlace ? std::max(elements.inputElements, elements.outputElements)
                                            : elements.inputElements);
@@ -91,18 +94,26 @@ private:
   }
 
   /// Decides where buffers are, poisons outputs and fills inputs.
-  void place(int64_t count) {
-    BufferSizes elements = sizesOf(count);
-    buffers.clear();
+  void place(const SizeJob &size) {
+    const CallBlocks blocks = blocksOf(job, size);
+    buffers.clear(), tables.clear();
     for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
+      const BufferSizes elements = sizesOf(rank, size);
+      const int64_t self = data.memberNumber(rank);
       RankMemory &own = memory[size_t(rank)];
       own.inputOffset = own.outputOffset = 0;
-      if (job.isInPlace &&
-          elements.inputElements != elements.outputElements) { // as in NCCL: this rank's block of the larger one
-        size_t &offset = elements.inputElements < elements.outputElements ? own.inputOffset : own.outputOffset;
-        offset = bytesOf(data.memberNumber(rank) * count);
+      if (job.isInPlace && blocks.numBlocks(BufferSide::Input) != blocks.numBlocks(BufferSide::Output)) {
+        // As in NCCL: this rank's block of the larger one.
+        const bool isInputInside = blocks.numBlocks(BufferSide::Input) < blocks.numBlocks(BufferSide::Output);
+        size_t &offset = isInputInside ? own.inputOffset : own.outputOffset;
+        offset = bytesOf(blocks.place(isInputInside ? BufferSide::Output : BufferSide::Input, self, self));
       }
       runtime::RankBuffers pointers;
+      if (size.tabled) {
+        tables.push_back(
+            std::make_unique<RankTables>(blocks, self, data.hasInput(rank, job.root), data.hasOutput(rank, job.root)));
+        pointers.blocks = &tables.back()->tables;
+      }
       if (data.hasOutput(rank, job.root))
         pointers.output = static_cast<std::byte *>(outputOf(own).data()) + own.outputOffset;
       if (data.hasInput(rank, job.root))
@@ -114,7 +125,7 @@ private:
         expectOk(own.output->write(0, content.data(), bytesOf(elements.outputElements)));
       }
       if (pointers.input) {
-        data.fillInput(rank, blocksOf(count), content.data());
+        data.fillInput(rank, blocks, content.data());
         expectOk(own.input->write(own.inputOffset, content.data(), bytesOf(elements.inputElements)));
       }
     }
@@ -129,15 +140,16 @@ private:
       expectOk(stream.mark(number));
   }
 
-  void check(int64_t count) {
-    std::vector<std::byte> content(bytesOf(sizesOf(count).outputElements));
+  void check(const SizeJob &size) {
     for (int rank = 0; rank < job.mesh.numRanks(); ++rank) {
+      std::vector<std::byte> content(bytesOf(sizesOf(rank, size).outputElements));
       RankMemory &own = memory[size_t(rank)];
       if (!data.hasOutput(rank, job.root))
         continue;
       expectOk(outputOf(own).read(own.outputOffset, content.data(), content.size()));
-      if (auto problem = data.check(rank, job.root, blocksOf(count), content.data()))
-        throw ToolError(ExitCode::Refused, job.program + ": " + *problem + " (count " + std::to_string(count) + ")");
+      if (auto problem = data.check(rank, job.root, blocksOf(job, size), content.data()))
+        throw ToolError(ExitCode::Refused,
+                        job.program + ": " + *problem + " (count " + std::to_string(size.count) + ")");
     }
   }
 
@@ -149,6 +161,7 @@ private:
   std::vector<runtime::DeviceStream> streams; // of each device that has a rank
   std::vector<runtime::StreamHandle> handles; // by rank
   std::vector<RankMemory> memory;
+  std::vector<std::unique_ptr<RankTables>> tables; // by rank; of a call with block tables
   std::vector<runtime::RankBuffers> buffers;
 };
 
