@@ -182,12 +182,12 @@ public:
 
   /// From one device of a node to another: fewest hops, then the widest narrowest link, then the lowest vertices. To
   /// itself: empty. Memory is not part of routes; who moves data counts it.
-  const Route &route(int from, int to) const { return routes[size_t(from) * size_t(devices) + size_t(to)]; }
+  const Route &route(int from, int to) const { return routes.between[size_t(from) * size_t(devices) + size_t(to)]; }
   /// Through the nearest NIC, by hops and then by width as above; with several that are equally near, device d takes
   /// them in turn. The NIC's wire is the last resource, and the first one of the way back. Empty where there is no
   /// network.
-  const Route &toNetwork(int device) const { return outward[size_t(device)]; }
-  const Route &fromNetwork(int device) const { return inward[size_t(device)]; }
+  const Route &toNetwork(int device) const { return routes.outward[size_t(device)]; }
+  const Route &fromNetwork(int device) const { return routes.inward[size_t(device)]; }
 
   /// The same machine, with a network that is staged: data for other nodes is written to memory of the host, which the
   /// NIC reads; what arrives is written there by a NIC, and read by the device. All of that is part of toNetwork and of
@@ -216,7 +216,10 @@ private:
   std::vector<Resource> nodeResources;
   std::vector<int> memories;
   std::optional<HostMemory> host;
-  std::vector<Route> routes, outward, inward;
+  struct Routes {
+    std::vector<Route> between; // two devices: [from][to]
+    std::vector<Route> outward, inward;
+  } routes;
 };
 
 } // namespace kolo::cost

@@ -305,15 +305,15 @@ private:
         node().fail("links", fmt::format("no way leads from '{}' to '{}'", vertexNames[0], vertexNames[vertex]));
     for (int from = 0; from < machine.devices; ++from)
       for (int to = 0; to < machine.devices; ++to)
-        machine.routes.push_back(finder.between(from, to).value());
+        machine.routes.between.push_back(finder.between(from, to).value());
     for (int device = 0; device < machine.devices; ++device) {
       std::optional<RouteFinder::NetworkWays> ways = finder.throughNic(device);
       if (!ways && !machine.networkLevels.empty())
         node().fail("nics", fmt::format("{} nodes need one at least", machine.nodes));
       if (machine.networkLevels.empty())
         ways = RouteFinder::NetworkWays();
-      machine.outward.push_back(std::move(ways->out));
-      machine.inward.push_back(std::move(ways->in));
+      machine.routes.outward.push_back(std::move(ways->out));
+      machine.routes.inward.push_back(std::move(ways->in));
     }
   }
 

@@ -71,8 +71,8 @@ std::variant<Machine, CostMistake> Machine::staged() const {
   Machine result = *this;
   NetworkStager stager(*this, result.nodeResources, *host);
   for (int device = 0; device < devices && !networkLevels.empty(); ++device) {
-    result.outward[size_t(device)] = stager.out(device, toNetwork(device));
-    result.inward[size_t(device)] = stager.in(device, fromNetwork(device));
+    result.routes.outward[size_t(device)] = stager.out(device, toNetwork(device));
+    result.routes.inward[size_t(device)] = stager.in(device, fromNetwork(device));
   }
   return result;
 }
