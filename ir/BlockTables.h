@@ -26,8 +26,8 @@ struct Measure {
 
 /// How many notes of each chunk every lane has, in memory of the program's own. Whoever writes a part of a chunk there
 /// also writes, to the note of that part, how many elements the chunk's block has. So a rank can forward blocks that no
-/// table of its own tells of. Nothing: such memory has no notes, since tables say the lengths of all chunks that are
-/// read from it, or since its moves do not all cut chunks into equally many parts by lanes.
+/// table of its own tells of. Nothing: such memory has no notes. Tables say the lengths of all chunks that are read
+/// from it, or its moves do not all cut chunks into equally many parts by lanes.
 std::optional<int64_t> notesPerLane(BufferOp buffer);
 
 /// A rank has the tables of its own input and output. The ranks of an all-gather have the same table for their outputs,

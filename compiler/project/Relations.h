@@ -18,7 +18,7 @@ enum class Transfers;
 /// hosts, by index.
 inline constexpr llvm::StringLiteral networkAttrName = "network_dims";
 
-/// The unit attribute of a choreography, and of its program, whose data crosses a network in memory of hosts: a sender
+/// The unit attribute of a choreography, and of its program, whose data crosses a network in memory of hosts. A sender
 /// copies it to an outbox, and it arrives in an inbox of the receiver. For devices whose memory no NIC reaches.
 inline constexpr llvm::StringLiteral stagedAttrName = "network_staged";
 

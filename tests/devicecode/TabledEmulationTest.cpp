@@ -1,4 +1,4 @@
-// The code that all device targets share, in calls with block tables: every shipped algorithm that takes them gives
+// The code that all device targets share, in calls with block tables. Every shipped algorithm that takes them gives
 // what its collective is defined to give for these blocks, and touches nothing else.
 #include "EmulatedRanks.h"
 

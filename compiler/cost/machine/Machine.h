@@ -104,8 +104,8 @@ struct HostMemory {
   bool hasNicsOnDevices = false; // NICs reach it by the link of the device that they hang on; else by their own
 };
 
-/// Something of a node that flows share: one direction of the links between two vertices, one direction of a NIC's
-/// wire, a switch, a memory, or the way between a device and its host.
+/// Something of a node that flows share. It is one direction of the links between two vertices, of a NIC's wire, or of
+/// the way between a device and its host; or a switch, or a memory.
 struct Resource {
   enum class Kind { Link, Switch, Memory, Host };
   Kind kind;
@@ -189,8 +189,8 @@ public:
   const Route &toNetwork(int device) const { return routes.outward[size_t(device)]; }
   const Route &fromNetwork(int device) const { return routes.inward[size_t(device)]; }
 
-  /// The same machine, with a network that is staged: data for other nodes is written to memory of the host, which the
-  /// NIC reads; what arrives is written there by a NIC, and read by the device. All of that is part of toNetwork and of
+  /// The same machine, with a network that is staged. Data for other nodes is written to memory of the host, which the
+  /// NIC reads. What arrives is written there by a NIC, and read by the device. All of that is part of toNetwork and of
   /// fromNetwork, where the host's memory stands twice. The mistake: the file has no node.host.
   std::variant<Machine, CostMistake> staged() const;
 
