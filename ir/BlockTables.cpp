@@ -142,7 +142,9 @@ std::optional<TableObstacle> findTableObstacle(ProgramOp program) {
 
 bool mayTakeBlockTables(ProgramOp program) {
   auto known = program->getAttrOfType<ArrayAttr>(blockTablesAttrName);
-  return !findTableObstacle(program) && (!known || llvm::any_of(known, llvm::IsaPred<UnitAttr>));
+  auto isNoted = [](BufferOp buffer) { return notesPerLane(buffer).has_value(); };
+  return !findTableObstacle(program) && llvm::none_of(program.getBody().getOps<BufferOp>(), isNoted) &&
+         (!known || llvm::any_of(known, llvm::IsaPred<UnitAttr>));
 }
 
 /// Whether a move is of no rows, or of such as its rank finds by its own lists.

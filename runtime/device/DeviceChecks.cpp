@@ -130,7 +130,7 @@ Status checkDevice(DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
   plan.images.push_back(std::move(image).value());
   const Call &call = plan.calls.front();
   if (call.tables && !plan.images.back()->tableKernels[static_cast<size_t>(call.key.program)])
-    return error(StatusCode::BadPlugin, "{}: program '{}' has no kernel for block tables", plan.plugin->path,
+    return error(StatusCode::BadPlugin, "{}: program '{}' takes no block tables on devices", plan.plugin->path,
                  call.info->name);
   if (call.info->usesLL128)
     if (Status status = checkLL128(plan, ranks, device); !status.isOk())

@@ -22,6 +22,12 @@ public:
   mlir::Value hasRows(mlir::OpBuilder &, mlir::Location) const override { return {}; }
   mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole role, mlir::Value rank,
                     mlir::Value block) const override;
+  mlir::Value noted(mlir::OpBuilder &, mlir::Location, const NumbersPlace &) const override {
+    llvm_unreachable("see mayTakeBlockTables");
+  }
+  void note(mlir::OpBuilder &, mlir::Location, const NumbersPlace &, const NumbersPlace &, mlir::Value) const override {
+    llvm_unreachable("see mayTakeBlockTables");
+  }
 
 private:
   mlir::Value invocation;

@@ -142,6 +142,7 @@ void KernelLowering::endCall() {
 void KernelLowering::readShape() {
   kernel.lane = toIndex(builder, loc, call(builder, loc, laneFunction));
   frame.call.numLanes = toIndex(builder, loc, call(builder, loc, numLanesFunction));
+  frame.call.hasNotes = !findTableObstacle(program); // buffers lie where the host's code has them
   for (size_t dim = 0; dim < program.getMesh().size(); ++dim) {
     frame.dimSizes.push_back(field(offsetof(KoloDeviceInvocation, dimSizes) + dim * sizeof(int64_t)));
     // Divisions by it need not look at its sign then.
