@@ -2,6 +2,8 @@
 // follows the provider's rules, and knows nothing of agreements.
 #pragma once
 
+#include "kolo/runtime/Nics.h"
+#include "network/NearestNic.h"
 #include "network/Transport.h"
 #include "network/fabric/Library.h"
 #include "network/fabric/ProviderRules.h"

@@ -308,7 +308,7 @@ TEST(LocalTables, NeedAKernelForThem) {
     each.blocks = &tables;
   const StreamHandle streams[] = {local.streams[0].handle(), local.streams[0].handle()};
   EXPECT_EQ(expectStatus(local.communicator->run(devicePlugin(), local.job.arguments(), buffers, streams),
-                         StatusCode::BadPlugin, {"program 'hang' has no kernel for block tables"}),
+                         StatusCode::BadPlugin, {"program 'hang' takes no block tables on devices"}),
             "");
 }
 
