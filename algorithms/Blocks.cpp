@@ -95,6 +95,13 @@ void recursiveDoublingScan(Choreography &c, const Dim &dim, int first, const Buf
   });
 }
 
+void combineLower(Choreography &c, const Dim &dim, const Buffer &from, const Buffer &into, Location caller) {
+  CalledFrom scope(c, caller);
+  Rank me = c.rank(), others = me.others(dim);
+  c.when(me[dim] == 0, [&] { c.send(from).to(others).at(into); });
+  c.when(me[dim] > 0 && me[dim] < others[dim], [&] { c.send(from).to(others).at(into).reduce(); });
+}
+
 Condition isPowerOfTwo(const Dim &dim) { return dim.size() == pow2(log2(dim)); }
 
 /// Of an alternating butterfly: the sum of (-2)^0 to (-2)^step.

@@ -73,6 +73,9 @@ void passUp(Choreography &c, const Dim &dim, const std::function<void(const Inde
 /// ceil(log2(N - first)) steps, any N. `sums` holds something on all ranks from coordinate `first` on, which scan it.
 void recursiveDoublingScan(Choreography &c, const Dim &dim, int first, const Buffer &sums,
                            Location caller = Location::current());
+/// One step, any N. Combines, at all coordinates but 0, what is in `from` at those below, in any order, into `into`.
+void combineLower(Choreography &c, const Dim &dim, const Buffer &from, const Buffer &into,
+                  Location caller = Location::current());
 
 /// Whether a dimension has a power of two of ranks.
 Condition isPowerOfTwo(const Dim &dim);

@@ -8,8 +8,5 @@ using namespace kolo::algorithms;
 
 KOLO_COLLECTIVE(oneShotExscan, Exscan, Mesh("rank")) {
   auto [d] = c.dims<1>();
-  Rank me = c.rank(), others = me.others(d);
-  Buffer in = c.input(), out = c.output();
-  c.when(me[d] == 0, [&] { c.send(in).to(others).at(out); });
-  c.when(me[d] > 0 && me[d] < others[d], [&] { c.send(in).to(others).at(out).reduce(); });
+  combineLower(c, d, c.input(), c.output());
 }

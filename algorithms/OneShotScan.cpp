@@ -8,7 +8,9 @@ using namespace kolo::algorithms;
 
 KOLO_COLLECTIVE(oneShotScan, Scan, Mesh("rank")) {
   auto [d] = c.dims<1>();
-  Rank me = c.rank(), others = me.others(d);
-  Buffer out = c.inPlace();
-  c.when(me[d] < others[d], [&] { c.send(c.input()).to(others).at(out).reduce(); });
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output();
+  c.when(me[d] == 0, [&] { c.copy(in, out); });
+  combineLower(c, d, in, out);
+  c.when(me[d] > 0, [&] { c.reduce(in, out); });
 }

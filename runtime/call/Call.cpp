@@ -149,7 +149,7 @@ Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, 
   if (reduction >= KOLO_NUM_REDUCTIONS)
     return error(StatusCode::InvalidArgument, "{} is not a reduction", reduction);
   if (arguments.reduction == Reduction::Average && isPrefixReduction(call.info->collective))
-    return error(StatusCode::InvalidArgument, "program '{}' is a {}, which has no average", call.info->name,
+    return error(StatusCode::InvalidArgument, "program '{}': {} has no average", call.info->name,
                  toString(call.info->collective));
   call.key.reduction = static_cast<int32_t>(reduction);
   call.reduce = plugin.kernels->reduce[type][reduction];

@@ -118,7 +118,7 @@ TEST(Averages, OfScansAreRefusedOnEveryRank) {
     arguments.output = &out;
     kolo::runtime::Status status = communicator.run(algorithm.plugin(), arguments);
     return status.code() == kolo::runtime::StatusCode::InvalidArgument &&
-                   status.message() == "program 'chainScan' is a scan, which has no average"
+                   status.message() == "program 'chainScan': scan has no average"
                ? ""
                : "not refused: " + status.message();
   };
