@@ -66,7 +66,7 @@ static std::optional<int64_t> partsPerLane(Value parts) {
 }
 
 std::optional<int64_t> notesPerLane(BufferOp buffer) {
-  if (buffer.getRole() != BufferRole::Scratch && buffer.getRole() != BufferRole::Published)
+  if (isOfCaller(buffer.getRole()) || buffer.getRole() == BufferRole::Packets)
     return std::nullopt;
   const CollectiveKind kind = buffer->getParentOfType<ProgramOp>().getCollective().getKind();
   bool isNeeded = false;

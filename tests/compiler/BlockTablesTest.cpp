@@ -117,9 +117,9 @@ TEST(BlockTables, AreRefusedWhereAPlaceIsThatOfAnotherBlock) {
 }
 
 TEST(BlockTables, AreTakenWhereLengthsComeWithTheBlocks) {
-  for (const char *name : {"binomialGather", "binomialScatter", "patAllGather"})
+  for (const char *name : {"binomialGather", "binomialScatter", "patAllGather", "patReduceScatter"})
     for (int64_t numRanks : {2, 5, 8})
-      EXPECT_EQ(whyNot(definitionOf(name), {numRanks}), "") << name;
+      EXPECT_EQ(whyNot(definitionOf(name), {numRanks}, {.transfers = kolo::Transfers::Push}), "") << name;
   for (const char *name : {"twoLevelAllToAll", "quantisedTwoLevelAllToAll"})
     for (const Sizes &mesh : {Sizes{2, 3}, {4, 2}})
       for (int64_t depth : {1, 3})
@@ -127,6 +127,8 @@ TEST(BlockTables, AreTakenWhereLengthsComeWithTheBlocks) {
 }
 
 TEST(BlockTables, AreRefusedWhereNobodyKnowsALengthInTime) {
+  EXPECT_EQ(reasonOf(definitionOf("binomialScatter"), {4}),
+            "only the peer has a table of the chunks that it reads from there");
   EXPECT_EQ(reasonOf(definitionOf("twoLevelAllToAll"), {2, 2}, {.protocol = kolo::Protocol::LL}),
             "packets do not say how long the chunks are that it takes out of them here");
   EXPECT_EQ(reasonOf(definitionOf("twoLevelAllToAll"), {2, 2}, {.transfers = kolo::Transfers::Pull}),

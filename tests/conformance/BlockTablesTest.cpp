@@ -398,7 +398,7 @@ class EveryBlockwiseAlgorithm : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryBlockwiseAlgorithm, GivesWhatTheTablesSay) {
   TabledRunner runner(GetParam(), {});
-  if (!isRefusing(GetParam()))
+  if (takesTables(GetParam(), {}))
     return runner.runSetups(false);
   const Sizes mesh = meshesOf(definitionOf(GetParam())).back();
   for (const runtime::Proof &proof : runner.algorithm.info().proved)
@@ -418,9 +418,12 @@ TEST_P(EveryBlockwiseAlgorithm, GivesWhatTheTablesSay) {
 }
 
 TEST_P(EveryBlockwiseAlgorithm, HeavyGivesWhatTheTablesSay) {
-  for (const kolo::Schedule &schedule :
-       {kolo::Schedule{}, {.pipelineDepth = 3}, {.transfers = kolo::Transfers::Pull}, {.entry = kolo::Entry::Credits}})
-    if (!isRefusing(GetParam()))
+  for (const kolo::Schedule &schedule : {kolo::Schedule{},
+                                         {.pipelineDepth = 3},
+                                         {.transfers = kolo::Transfers::Pull},
+                                         {.transfers = kolo::Transfers::Push},
+                                         {.entry = kolo::Entry::Credits}})
+    if (takesTables(GetParam(), schedule))
       TabledRunner(GetParam(), schedule).runSetups(true);
 }
 
@@ -433,23 +436,32 @@ TEST_P(EveryTabledPublishingAlgorithm, GivesWhatTheTablesSay) {
 /// What these encode they decode again, unchanged: a block has one scale for all of its elements, however long it is.
 TEST(BlockTables, SayHowLongEncodedBlocksAre) {
   for (const char *name : {"quantisedAllToAll", "quantisedRailAllToAll", "quantisedRingAllGather",
-                           "quantisedRailAllGather", "quantisedNodeAllGather"})
+                           "quantisedRailAllGather", "quantisedNodeAllGather", "quantisedTwoLevelAllToAll"})
     TabledRunner(name, {}).runSetups(false);
   TabledRunner("quantisedAllToAll", {.pipelineDepth = 3}).runSetups(false);
   TabledRunner("quantisedRingAllGather", {.protocol = kolo::Protocol::LL}).runSetups(false);
   TabledRunner("quantisedAllToAll", {}, {"rank"}).runOnHosts({3}, kolo::test::alone, 1, 8);
-  TabledRunner("quantisedRailAllToAll", {}, {"node"}).runOnHosts({2, 2}, kolo::test::pairs, 1, 8);
+  for (const char *name : {"quantisedRailAllToAll", "quantisedTwoLevelAllToAll"})
+    TabledRunner(name, {}, {"node"}).runOnHosts({2, 2}, kolo::test::pairs, 1, 8);
 }
 
 /// Every rank alone on its host, or two on each.
 TEST(BlockTables, GoToOtherHosts) {
-  for (const char *name : {"directAllToAll", "ringAllGather", "ringReduceScatter", "directGather", "directScatter"}) {
+  for (const char *name : {"directAllToAll", "ringAllGather", "ringReduceScatter", "directGather", "directScatter",
+                           "binomialGather", "binomialScatter", "patAllGather", "patReduceScatter"}) {
     TabledRunner runner(name, {}, {"rank"});
     runner.runOnHosts({4}, kolo::test::pairs, 2, 8);
     runner.runOnHosts({3}, kolo::test::alone, 1, 8);
   }
   TabledRunner rails("railAllGather", {}, {"node"});
   rails.runOnHosts({2, 2}, kolo::test::pairs, 1, 8);
+  for (int64_t depth : {1, 3}) {
+    TabledRunner levels("twoLevelAllToAll", {.pipelineDepth = depth}, {"node"});
+    levels.runOnHosts({2, 2}, kolo::test::pairs, 2, 12);
+    levels.runOnHosts({3, 2}, kolo::test::pairs, 1, 12);
+    TabledRunner apart("twoLevelAllToAll", {.pipelineDepth = depth}, {"node", "gpu"});
+    apart.runOnHosts({2, 2}, kolo::test::alone, 2, 12);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryBlockwiseAlgorithm, testing::ValuesIn(blockwiseAlgorithmNames()),

@@ -16,13 +16,14 @@ using Counts = test::DrawnCounts;
 using test::allDistributions;
 using test::Distribution;
 using test::drawCounts;
-using test::isRefusing;
-using test::refusingAlgorithmNames;
+using test::isForwarding;
+using test::forwardingAlgorithmNames;
 
 /// Of the collectives that have blocks.
 std::vector<std::string> blockwiseAlgorithmNames();
-/// Of those, the ones that take block tables.
-std::vector<std::string> tabledAlgorithmNames();
+/// Whether such an algorithm takes block tables on any mesh of several ranks: where ranks forward blocks of others, it
+/// depends on the schedule whether they learn in time how long these are.
+bool takesTables(const std::string &name, const Schedule &schedule);
 std::vector<std::string> packetTabledNames();
 std::vector<std::string> publishingTabledNames();
 

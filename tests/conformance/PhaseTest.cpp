@@ -192,8 +192,7 @@ void expectRightWhereTablesAreTaken(const std::string &name, const Schedule &sch
   EXPECT_EQ(takesAny, takesSome);
 }
 
-class EveryTabledAlgorithm : public testing::TestWithParam<std::string> {};
-class EveryRefusingAlgorithm : public testing::TestWithParam<std::string> {};
+class EveryBlockwiseAlgorithm : public testing::TestWithParam<std::string> {};
 
 } // namespace
 
@@ -294,9 +293,12 @@ TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) 
   }
 }
 
-TEST_P(EveryTabledAlgorithm, MeansTheSameInBothPhasesWithBlockTables) {
-  for (const Schedule &schedule : {Schedule{}, {.pipelineDepth = 3}, {.transfers = Transfers::Pull}})
-    expectRightWhereTablesAreTaken(GetParam(), schedule);
+/// Whoever knows the lengths of all chunks on all ranks can run the others; a rank that knows its own tables, and what
+/// comes with the blocks, cannot.
+TEST_P(EveryBlockwiseAlgorithm, MeansTheSameInBothPhasesWithBlockTables) {
+  for (const Schedule &schedule :
+       {Schedule{}, {.pipelineDepth = 3}, {.transfers = Transfers::Pull}, {.transfers = Transfers::Push}})
+    expectRightWhereTablesAreTaken(GetParam(), schedule, takesTables(GetParam(), schedule));
 }
 
 TEST_P(EveryTabledPacketAlgorithm, MeansTheSameInBothPhasesWithBlockTables) {
@@ -307,12 +309,6 @@ TEST_P(EveryTabledPublishingAlgorithm, MeansTheSameInBothPhasesWithBlockTables) 
   expectRightWhereTablesAreTaken(GetParam(), {.protocol = Protocol::Published});
 }
 
-/// Whoever knows the lengths of all chunks on all ranks can run them; a rank that knows its own tables cannot.
-TEST_P(EveryRefusingAlgorithm, MeansWhatItsCollectiveDoesWithBlockTablesThatNoRankKnows) {
-  expectRightWhereTablesAreTaken(GetParam(), {}, /*takesSome=*/false);
-}
-
 static const auto nameOfParameter = [](const auto &info) { return info.param; };
-INSTANTIATE_TEST_SUITE_P(Algorithms, EveryTabledAlgorithm, testing::ValuesIn(tabledAlgorithmNames()), nameOfParameter);
-INSTANTIATE_TEST_SUITE_P(Algorithms, EveryRefusingAlgorithm, testing::ValuesIn(refusingAlgorithmNames()),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryBlockwiseAlgorithm, testing::ValuesIn(blockwiseAlgorithmNames()),
                          nameOfParameter);

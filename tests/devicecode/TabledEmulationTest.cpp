@@ -137,9 +137,9 @@ TEST_P(EmulatedTabledPackets, HeavyGivesWhatTheTablesSayForManyLengths) {
   runDistributions(GetParam(), Protocol::LL, {1, 7, 100, 1023}, 5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabled, testing::ValuesIn(tabledOf(sweptAlgorithmNames())),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabled, testing::ValuesIn(tabledOnDevices(sweptAlgorithmNames())),
                          [](const auto &info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledPackets, testing::ValuesIn(tabledOf(packetAlgorithmNames())),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledPackets, testing::ValuesIn(tabledOnDevices(packetAlgorithmNames())),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledLines, testing::ValuesIn(linesNames()),
                          [](const auto &info) { return info.param; });
@@ -147,8 +147,8 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledCodecs,
                          testing::Values("quantisedAllToAll", "quantisedRingAllGather", "quantisedNodeAllGather"),
                          [](const auto &info) { return info.param; });
 
-/// A program that the checker refuses has no second kernel.
-TEST(TableKernels, AreMadeOfProgramsThatTakeTablesAlone) {
-  for (const std::string &name : refusingAlgorithmNames())
+/// Kernels write no notes.
+TEST(TableKernels, AreNotMadeOfProgramsThatForwardBlocks) {
+  for (const std::string &name : forwardingAlgorithmNames())
     EXPECT_FALSE(mayTakeBlockTables(TabledProgram(name, Protocol::Bulk).program)) << name;
 }

@@ -131,7 +131,7 @@ std::vector<Shipped> fewTabled() {
 std::vector<Shipped> allTabled() {
   std::vector<Shipped> shipped = allShipped();
   std::erase_if(shipped, [](const Shipped &one) {
-    return one.protocol.starts_with("coded") || test::tabledOf({one.algorithm}).empty();
+    return one.protocol.starts_with("coded") || test::tabledOnDevices({one.algorithm}).empty();
   });
   return shipped;
 }

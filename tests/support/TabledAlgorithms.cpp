@@ -10,14 +10,14 @@ bool isBlockwise(const std::string &name) {
   return mayHaveBlockTables(CollectiveKind(int(definitionOf(name).collective.kind)));
 }
 
-std::vector<std::string> refusingAlgorithmNames() {
+std::vector<std::string> forwardingAlgorithmNames() {
   return {"binomialGather", "binomialScatter", "bruckAllToAll", "patAllGather", "patReduceScatter", "twoLevelAllToAll"};
 }
 
-bool isRefusing(const std::string &name) { return llvm::is_contained(refusingAlgorithmNames(), name); }
+bool isForwarding(const std::string &name) { return llvm::is_contained(forwardingAlgorithmNames(), name); }
 
-std::vector<std::string> tabledOf(std::vector<std::string> names) {
-  std::erase_if(names, [](const std::string &name) { return !isBlockwise(name) || isRefusing(name); });
+std::vector<std::string> tabledOnDevices(std::vector<std::string> names) {
+  std::erase_if(names, [](const std::string &name) { return !isBlockwise(name) || isForwarding(name); });
   return names;
 }
 

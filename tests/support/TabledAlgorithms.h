@@ -9,10 +9,10 @@ namespace kolo::test {
 /// Whether an algorithm is of a collective that has a block for each rank.
 bool isBlockwise(const std::string &name);
 /// Of those, the ones that move blocks through memory of their own, at places which do not say whose blocks they are.
-/// They take no block tables.
-std::vector<std::string> refusingAlgorithmNames();
-bool isRefusing(const std::string &name);
-/// Those of the names that take block tables.
-std::vector<std::string> tabledOf(std::vector<std::string> names);
+/// On devices they take no block tables.
+std::vector<std::string> forwardingAlgorithmNames();
+bool isForwarding(const std::string &name);
+/// Those of the names that take block tables there.
+std::vector<std::string> tabledOnDevices(std::vector<std::string> names);
 
 } // namespace kolo::test
