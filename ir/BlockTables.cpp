@@ -140,13 +140,6 @@ std::optional<TableObstacle> findTableObstacle(ProgramOp program) {
   return obstacle;
 }
 
-bool mayTakeBlockTables(ProgramOp program) {
-  auto known = program->getAttrOfType<ArrayAttr>(blockTablesAttrName);
-  auto isNoted = [](BufferOp buffer) { return notesPerLane(buffer).has_value(); };
-  return !findTableObstacle(program) && llvm::none_of(program.getBody().getOps<BufferOp>(), isNoted) &&
-         (!known || llvm::any_of(known, llvm::IsaPred<UnitAttr>));
-}
-
 /// Whether a move is of no rows, or of such as its rank finds by its own lists.
 static bool allowsRowLists(MoveInterface move) {
   auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };

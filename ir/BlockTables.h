@@ -46,10 +46,6 @@ struct TableObstacle {
 };
 std::optional<TableObstacle> findTableObstacle(ProgramOp program);
 
-/// Whether a program takes block tables on a mesh that it was proved on, or may do so if nobody has checked it, and
-/// needs no notes. Then devices have a second kernel of it, for calls with tables. Kernels write no notes.
-bool mayTakeBlockTables(ProgramOp program);
-
 /// Whether lists may choose the rows of the blocks of a call with block tables; else the program has no code for that.
 /// Each rank knows its own lists, and where its own rows land. So a rank moves its input itself, and nothing reads an
 /// output.

@@ -41,9 +41,6 @@ inline std::string kernelName(std::string program) {
   return program;
 }
 
-/// The kernel of a program for calls with block tables.
-inline std::string tableKernelName(std::string program) { return kernelName(std::move(program)) + "_tables"; }
-
 struct DeviceCode {
   DeviceOptions options; // what the images hold
   std::vector<DeviceImage> images;

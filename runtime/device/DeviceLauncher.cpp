@@ -105,7 +105,7 @@ Status DeviceLauncher::launchDirect(DevicePlan &plan, LaunchGroup group, StreamH
   for (size_t local : group)
     if (Status status = copyAside(plan, local, stream); !status.isOk())
       return status;
-  if (plan.sharesPlaces)
+  if (plan.sharesPlaces())
     if (Status status = sharePlaces(plan, stream); !status.isOk())
       return status;
   if (Status status = launchKernel(plan, *plan.pieces.tables[0], group, stream); !status.isOk())

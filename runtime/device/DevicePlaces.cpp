@@ -67,7 +67,7 @@ Status DevicePlaces::placeBuffers(DevicePlan &plan) const {
 Status DevicePlaces::placeBlocks(DevicePlan &plan) const {
   const Call &call = plan.calls.front();
   const LocatedBuffers &own = plan.buffers.front();
-  plan.sharesPlaces = true;
+  std::array<int64_t, 2> &fromWindow = plan.windowElements.emplace();
   const struct {
     const char *name;
     bool isShared;
@@ -86,7 +86,7 @@ Status DevicePlaces::placeBlocks(DevicePlan &plan) const {
           StatusCode::InvalidArgument,
           "{} begins at byte {} of its window, which is no multiple of {}: a call with block tables needs that", name,
           offset, call.elementBytes);
-    plan.windowElements[role] = offset / call.elementBytes;
+    fromWindow[role] = offset / call.elementBytes;
     place = placeAt(window, 0);
   }
   return {};
@@ -166,7 +166,7 @@ void *DevicePlaces::userBufferOf(const DevicePlan &plan, bool isInput, int rank)
 
 /// What the stream of `rank` copies there before it launches; null: this process has the places.
 void *DevicePlaces::placesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t role, int rank) const {
-  if (!plan.sharesPlaces || rank == ranks.numbers.front())
+  if (!plan.sharesPlaces() || rank == ranks.numbers.front())
     return nullptr;
   auto *shared = static_cast<std::byte *>(resources.at(pieces.shape->places, rank));
   return shared + role * static_cast<size_t>(ranks.size) * sizeof(int64_t);

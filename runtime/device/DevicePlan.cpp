@@ -39,7 +39,7 @@ std::vector<int64_t> placesIn(const DevicePlan &plan, const Call &call, size_t r
 std::vector<int64_t> placesForPeers(const DevicePlan &plan, const Call &call, size_t role) {
   std::vector<int64_t> places = call.tables->places[role];
   for (int64_t &place : places)
-    place += plan.windowElements[role];
+    place += (*plan.windowElements)[role];
   return places;
 }
 
@@ -110,7 +110,7 @@ struct TableWriter {
         const Call &call = plan.calls[tabled];
         write(tabled, TabledNumbers::Counts, role, call.tables->counts[role]);
         write(tabled, TabledNumbers::Places, role, placesIn(plan, call, role, addresses.count));
-        if (plan.sharesPlaces)
+        if (plan.sharesPlaces())
           write(tabled, TabledNumbers::Shared, role, placesForPeers(plan, call, role));
       }
     for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {

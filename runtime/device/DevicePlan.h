@@ -11,6 +11,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -95,12 +96,12 @@ struct DevicePlan {
 
   bool isStaged = false; // input and output are in internal windows, piece by piece
   bool isWhole = false;  // it must run in one piece
-  // Peers access the blocks of a call with tables in windows: before each launch, the stream copies where they are to
-  // memory that peers read.
-  bool sharesPlaces = false;
-  int64_t windowElements[2] = {}; // then, by role: from the begin of the window to the buffer
-  Pieces pieces, rest;            // rest: the last piece, if it is smaller
+  // By role, elements from the begin of the window to the buffer. Nothing: peers access no blocks of a call with tables
+  // in windows. Otherwise, before each launch, the stream copies where the blocks are to memory that peers read.
+  std::optional<std::array<int64_t, 2>> windowElements;
+  Pieces pieces, rest; // rest: the last piece, if it is smaller
 
+  bool sharesPlaces() const { return windowElements.has_value(); }
   bool hasBlocks() const { return calls.front().tables != nullptr; } // with tables of their own
   /// Whether its tables are those of all calls of its shape.
   bool sharesTables() const { return isStaged && !hasBlocks(); }

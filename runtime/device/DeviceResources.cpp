@@ -72,7 +72,7 @@ DeviceResources::ShapeKey DeviceResources::shapeKeyOf(const DevicePlan &plan, co
                   call.root,
                   call.numLanes,
                   false,
-                  plan.sharesPlaces};
+                  plan.sharesPlaces()};
   std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, key.mesh.begin());
   size_t largest = static_cast<size_t>(std::max(call.largest.input, call.largest.output) * call.elementBytes);
   key.hasStaging = plan.isStaged && largest * static_cast<size_t>(pieces.count) > stagingBytes();
@@ -95,7 +95,7 @@ std::vector<size_t> DeviceResources::sizesFor(const DevicePlan &plan) const {
     sizes.insert(sizes.end(), {static_cast<size_t>(call.scratchBytesFor(pieces->count)),
                                call.hasPackets ? 2 * static_cast<size_t>(call.packetBytesFor(pieces->count)) : 0,
                                stagingFor(call.largest.input), stagingFor(call.largest.output),
-                               plan.sharesPlaces ? sharedPlacesBytes(ranks) : 0});
+                               plan.sharesPlaces() ? sharedPlacesBytes(ranks) : 0});
   }
   return sizes;
 }

@@ -1,9 +1,7 @@
 // From programs in channel form to a device's code, with LLVM's own optimizer and code generators.
 #include "targets/gpu/EmitCode.h"
-#include "targets/DeviceCode.h"
+#include "targets/TableKernels.h"
 #include "targets/gpu/AroundMoves.h"
-
-#include "ir/BlockTables.h"
 
 #include "mlir/Pass/Pass.h"
 #include "mlir/Target/LLVMIR/Export.h"

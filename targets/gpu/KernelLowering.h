@@ -48,7 +48,7 @@ public:
   /// `codecs` by number, as defineConversions has them.
   KernelLowering(ProgramOp lowered, int64_t listEntries, llvm::ArrayRef<codec::Codec> codecs, TableUse tableUse)
       : ChannelLowering(lowered, globalSpace), listEntries(listEntries), codecs(codecs),
-        hasPackets(packetFormatOf(program).has_value()), hasDraws(haveDraws(codecs)), tableUse(tableUse) {}
+        hasPackets(packetFormatOf(program).has_value()), tableUse(tableUse) {}
 
   /// Makes a kernel of this name.
   void run(llvm::StringRef entryName);
@@ -138,7 +138,6 @@ private:
   const int64_t listEntries;
   const llvm::ArrayRef<codec::Codec> codecs;
   const bool hasPackets;
-  const bool hasDraws;
   const TableUse tableUse;
   KernelFrame kernel;
   Unsettled unsettled;

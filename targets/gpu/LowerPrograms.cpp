@@ -8,9 +8,8 @@
 // The element type and the reduction are numbers that the call brings, so that a program is one kernel. A wait becomes
 // a call of @kolo.wait, and LowerFailures tests its result. Requires channel form, lanes placed.
 #include "codec/Presets.h"
-#include "ir/BlockTables.h"
 #include "targets/Codecs.h"
-#include "targets/DeviceCode.h"
+#include "targets/TableKernels.h"
 #include "targets/gpu/AroundMoves.h"
 #include "targets/gpu/KernelLowering.h"
 #include "targets/gpu/LowerFuse.h"
@@ -117,7 +116,7 @@ void KernelLowering::placePackets() {
 }
 
 SmallVector<Value> KernelLowering::drawKey(Value rank, Value elementNumber) {
-  if (!hasDraws)
+  if (!haveDraws(codecs))
     return {};
   Value holder = rank ? integer(rank) : readField(offsetof(KoloDeviceInvocation, rank));
   Value calls = readCounter(offsetof(KoloDeviceInvocation, calls));
@@ -127,7 +126,7 @@ SmallVector<Value> KernelLowering::drawKey(Value rank, Value elementNumber) {
 
 /// Once all threads have drawn by the number of calls.
 void KernelLowering::endCall() {
-  if (!hasDraws)
+  if (!haveDraws(codecs))
     return;
   settle(true);
   buildForLeader(builder, loc, [&] {

@@ -1,4 +1,5 @@
 // What a plugin carries for devices: the images, and KoloDevicePlugin of the device ABI, as constants.
+#include "targets/TableKernels.h"
 #include "targets/package/Internal.h"
 
 #include "kolo/runtime/DeviceAbi.h"

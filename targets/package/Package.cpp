@@ -1,9 +1,8 @@
 // Packaging: code for devices and for the host, then the manifest of what was compiled, then the file.
 #include "targets/package/Package.h"
 
+#include "targets/TableKernels.h"
 #include "targets/package/Internal.h"
-
-#include "ir/BlockTables.h"
 
 using namespace mlir;
 

@@ -16,8 +16,6 @@ using Counts = test::DrawnCounts;
 using test::allDistributions;
 using test::Distribution;
 using test::drawCounts;
-using test::isForwarding;
-using test::forwardingAlgorithmNames;
 
 /// Of the collectives that have blocks.
 std::vector<std::string> blockwiseAlgorithmNames();

@@ -1,6 +1,6 @@
 #include "EmulatedRanks.h"
 
-#include "targets/DeviceCode.h"
+#include "targets/TableKernels.h"
 
 #include <algorithm>
 #include <random>

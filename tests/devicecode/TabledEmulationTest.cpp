@@ -8,8 +8,8 @@
 #include "tests/support/TabledAlgorithms.h"
 
 #include "compiler/Pipeline.h"
-#include "ir/BlockTables.h"
 #include "ir/reference/Interpreter.h"
+#include "targets/TableKernels.h"
 #include "targets/cpu/CpuTarget.h"
 #include "targets/gpu/DeviceFunctions.h"
 

@@ -89,9 +89,9 @@ TEST_P(TabledLines, GiveWhatTheTablesSay) {
   runTabled({GetParam(), "ll128"}, {1, 17, 255, 1000}, 33);
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, TabledDevices, testing::ValuesIn(blockwiseNames("bulk")),
+INSTANTIATE_TEST_SUITE_P(All, TabledDevices, testing::ValuesIn(blockwiseNames("bulk")),
                          [](const auto &info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Algorithms, TabledPackets, testing::ValuesIn(blockwiseNames("ll")),
+INSTANTIATE_TEST_SUITE_P(All, TabledPackets, testing::ValuesIn(blockwiseNames("ll")),
                          [](const auto &info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Algorithms, TabledLines, testing::ValuesIn(blockwiseNames("ll128")),
+INSTANTIATE_TEST_SUITE_P(All, TabledLines, testing::ValuesIn(blockwiseNames("ll128")),
                          [](const auto &info) { return info.param; });

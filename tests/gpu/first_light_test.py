@@ -149,7 +149,7 @@ class FirstLight(Packed):
         self.assertEqual(report["device"]["architecture"], "sm_90")
         self.assertGreater(report["copyBandwidthGBps"], 0)
         parts = report["parts"]
-        for name in ("algorithms", "coded", "coded-packets", "streams", "processes", "ll", "ll128"):
+        for name in ("algorithms", "tables", "coded", "coded-packets", "streams", "processes", "ll", "ll128"):
             self.assertGreater(parts[name]["counts"]["passed"], 0, name)
             self.assertEqual(parts[name]["counts"]["failed"], 0, name)
         self.assertIn("directBroadcast.bulk", parts["nccl"]["missing"] if CLIENT.exists() else PLUGINS_OF_NCCL)

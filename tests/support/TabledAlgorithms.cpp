@@ -14,7 +14,7 @@ std::vector<std::string> forwardingAlgorithmNames() {
   return {"binomialGather", "binomialScatter", "bruckAllToAll", "patAllGather", "patReduceScatter", "twoLevelAllToAll"};
 }
 
-bool isForwarding(const std::string &name) { return llvm::is_contained(forwardingAlgorithmNames(), name); }
+static bool isForwarding(const std::string &name) { return llvm::is_contained(forwardingAlgorithmNames(), name); }
 
 std::vector<std::string> tabledOnDevices(std::vector<std::string> names) {
   std::erase_if(names, [](const std::string &name) { return !isBlockwise(name) || isForwarding(name); });

@@ -11,7 +11,6 @@ bool isBlockwise(const std::string &name);
 /// Of those, the ones that move blocks through memory of their own, at places which do not say whose blocks they are.
 /// On devices they take no block tables.
 std::vector<std::string> forwardingAlgorithmNames();
-bool isForwarding(const std::string &name);
 /// Those of the names that take block tables there.
 std::vector<std::string> tabledOnDevices(std::vector<std::string> names);
 

@@ -38,6 +38,7 @@ PARTS = {
     "ddp": (60, run_ddp),
     "rivals": (50, figures("rivals")),
     "lanes": (30, figures("lanes")),
+    "tables": (90, tests("All/Tabled*")),
     "coded": (60, tests("All/CodedAlgorithms.*")),
     "coded-packets": (60, tests("All/CodedPacketAlgorithms.*:All/CodedLineAlgorithms.*")),
     "large": (60, tests("*LargeBuffers*")),
