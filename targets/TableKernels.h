@@ -7,8 +7,8 @@
 
 namespace kolo {
 
-/// Whether a program takes block tables on a mesh that it was proved on, or may do so if nobody has checked it, and
-/// needs no notes, which kernels do not write. Then there is a kernel for calls with tables.
+/// Whether a program takes block tables on a mesh that it was proved on, or may do so if nobody has checked it. Then
+/// there is a kernel for calls with tables; unless the program needs notes, which kernels do not write.
 inline bool mayTakeBlockTables(ProgramOp program) {
   auto known = program->getAttrOfType<mlir::ArrayAttr>(blockTablesAttrName);
   auto isNoted = [](BufferOp buffer) { return notesPerLane(buffer).has_value(); };

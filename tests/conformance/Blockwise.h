@@ -19,7 +19,7 @@ using test::drawCounts;
 
 /// Of the collectives that have blocks.
 std::vector<std::string> blockwiseAlgorithmNames();
-/// Whether such an algorithm takes block tables on any mesh of several ranks: where ranks forward blocks of others, it
+/// Whether such an algorithm takes block tables on any mesh of several ranks. Where ranks forward blocks of others, it
 /// depends on the schedule whether they learn in time how long these are.
 bool takesTables(const std::string &name, const Schedule &schedule);
 std::vector<std::string> packetTabledNames();
