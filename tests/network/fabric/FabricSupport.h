@@ -6,6 +6,9 @@
 #include "network/fabric/FabricTransport.h"
 #include "network/tcp/TcpTransport.h"
 
+/// What libkolo_fabric.so exports.
+extern "C" const kolo::runtime::FabricModule *koloFabricModule();
+
 namespace kolo::test {
 
 /// How a kind differs from what the runtime does.

@@ -17,8 +17,6 @@
 #include <random>
 #include <thread>
 
-extern "C" const kolo::runtime::FabricModule *koloFabricModule();
-
 namespace kolo::test {
 namespace {
 

@@ -412,7 +412,9 @@ TEST(TablesInPlace, ServeAnAllGatherInWindows) {
                                           static_cast<size_t>(tabled.counts[0][0]) * 4)
                                   .isOk());
                   const BlockTables tables = tabled.tables();
-                  CallArguments arguments = job.arguments();
+                  CallArguments arguments = own.member.job.arguments();
+                  arguments.program = "ringAllGather";
+                  arguments.count = 1000;
                   arguments.blocks = &tables;
                   arguments.input = output + place;
                   arguments.output = output;
