@@ -159,7 +159,8 @@ class Compile(Tables):
     def test_the_default_table_is_there_and_covers_two_to_sixteen_ranks(self):
         self.succeeds("compile", "--table", "default")
         selection = json.loads(self.succeeds("inspect", "default.so", "--json"))["selection"]
-        collectives = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "gather", "scatter", "all_to_all"]
+        collectives = ["all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "gather", "scatter", "all_to_all", "scan",
+                       "exscan"]
         covered = {(row["collective"], row["ranks"], row["memory"]) for row in selection}
         self.assertEqual(covered, {(collective, ranks, memory) for collective in collectives for ranks in range(2, 17)
                                    for memory in ("windows", "ordinary")})
