@@ -23,6 +23,11 @@ bool BlockFlow::advance(int64_t rank) {
   const size_t before = own.size();
   while (own.size() < trace.events.size()) {
     const Event &event = trace.events[own.size()];
+    if (event.kind == EventKind::Enter) {
+      entered.insert(rank);
+      if (int64_t(entered.size()) < tracer.numRanks())
+        break;
+    }
     if (event.kind == EventKind::Signal)
       ++signals[{event.semaphore, rank, traced.group.move(rank, event.peer)}];
     if (event.kind == EventKind::Wait) {
