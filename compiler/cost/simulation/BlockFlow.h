@@ -36,10 +36,11 @@ private:
   const TracedGroup &traced;
   const BlockCounts &counts;
   const CallSize call;
-  std::vector<std::optional<Measure>> measures; // by op; nothing: it moves nothing
-  std::vector<std::vector<int64_t>> notes;      // by buffer: [rank][chunk], of the block whose chunk lies there
-  std::vector<std::vector<int64_t>> moved;      // by rank and event
-  std::set<int64_t> entered;                    // ranks that have published what others read behind kolo.chan.enter
+  std::vector<std::optional<Measure>> measures;      // by op; nothing: it moves nothing
+  std::vector<std::vector<int64_t>> notes;           // by buffer: [rank][chunk], of the block whose chunk lies there
+  std::vector<std::vector<int64_t>> moved;           // by rank and event
+  std::map<std::array<int64_t, 3>, int64_t> signals; // not waited for yet, by semaphore, sender and receiver
+  std::set<int64_t> entered; // ranks that have published what others read behind kolo.chan.enter
 };
 
 } // namespace kolo::cost
