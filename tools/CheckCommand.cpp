@@ -266,8 +266,7 @@ void checkPrograms(const CheckCommand &command) {
   CheckOptions options = command.makeOptions();
   TransportChoice transports = parseTransports(command.transport);
   CompileRequest request = command.makeRequest();
-  request.network = transports.network();
-  request.networkMemory = transports.networkMemory();
+  request.network = {transports.network(), transports.networkMemory()};
   request.represented = command.represented;
   bool isGuessRefuted = false;
   do

@@ -111,16 +111,16 @@ static bool hasTarget(const CompileRequest &request, const char *kind) {
 
 /// Throws ToolError (Usage).
 static void checkNetwork(const CompileRequest &request) {
-  if (request.networkMemory == NetworkMemory::Staged && request.network.empty())
+  if (request.network.memory == NetworkMemory::Staged && request.network.dims.empty())
     throw ToolError(ExitCode::Usage, "--network-memory staged: needs --network");
-  if (request.network.empty())
+  if (request.network.dims.empty())
     return;
   if (!request.irPath.empty())
     throw ToolError(ExitCode::Usage, "--network: not with " + request.irPath + "; the mesh is needed");
   auto hasDim = [](const runtime::Mesh &mesh, const std::string &name) {
     return std::ranges::find(mesh.dims(), name, &runtime::MeshDim::name) != mesh.dims().end();
   };
-  for (const std::string &name : request.network) {
+  for (const std::string &name : request.network.dims) {
     auto isKnown = [&](const ProgramRequest &program) { return hasDim(program.meshes.front(), name); };
     if (request.programs.empty() && !hasDim(request.meshes.front(), name))
       throw ToolError(ExitCode::Usage,
@@ -135,8 +135,7 @@ static CompileRequest makeFullRequest(const CompileOptions &options) {
   CompileRequest request = makeRequest(options);
   const std::string &source = options.table.empty() ? options.what : options.table;
   request.output = options.output.empty() ? std::filesystem::path(source).stem().string() + ".so" : options.output;
-  request.network = options.network;
-  request.networkMemory = parseNetworkMemory(options.networkMemory);
+  request.network = {options.network, parseNetworkMemory(options.networkMemory)};
   checkNetwork(request);
   request.unproved = options.unproved;
   request.represented = options.represented;

@@ -226,8 +226,7 @@ PlacedRequest::PlacedRequest(CompileRequest asked, const CostOptions &options, c
   if (std::optional<NetworkMemory> network = options.network()) {
     if (!request.irPath.empty())
       throw ToolError(ExitCode::Usage, "--network-memory: " + request.irPath + " has its steps, and is taken as it is");
-    request.network = dimsBetweenNodes(placement);
-    request.networkMemory = *network;
+    request.network = {dimsBetweenNodes(placement), *network};
   }
   const dsl::Definition &definition = request.definitions.front();
   schedule = {definition.name, request.schedule, request.meshes.front().toString(), {}};

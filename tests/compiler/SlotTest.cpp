@@ -58,6 +58,13 @@ struct KnownTables : BlockTableReader {
   mlir::Value place(mlir::OpBuilder &builder, mlir::Location loc, BufferRole, mlir::Value, mlir::Value) const override {
     return createConstant(builder, loc, blockPlace);
   }
+  mlir::Value noted(mlir::OpBuilder &builder, mlir::Location loc, const NumbersPlace &) const override {
+    ADD_FAILURE() << "the tables say how long all chunks are";
+    return createConstant(builder, loc, 0);
+  }
+  void note(mlir::OpBuilder &, mlir::Location, const NumbersPlace &, const NumbersPlace &, mlir::Value) const override {
+    ADD_FAILURE() << "this memory has no notes";
+  }
 };
 
 /// Builds the index computations of generated code for numbers that are known, and computes them.

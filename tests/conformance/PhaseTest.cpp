@@ -38,7 +38,7 @@ public:
     module = dsl::emitChoreography(context, *recording, meshesOf(definitionOf(name)));
     lowered = module->clone();
     if (network == Network::Staged)
-      tools::markNetwork(*lowered, {definitionOf(name).mesh.dims.front()}, tools::NetworkMemory::Staged);
+      tools::markNetwork(*lowered, {{definitionOf(name).mesh.dims.front()}, tools::NetworkMemory::Staged});
     mlir::PassManager manager(&context, mlir::ModuleOp::getOperationName());
     buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve(schedule, {.optimize = optimize}))});
     EXPECT_TRUE(mlir::succeeded(manager.run(*lowered)));

@@ -37,7 +37,7 @@ CompiledAlgorithm::CompiledAlgorithm(const std::string &name, bool optimize, con
     meshes.push_back(namedMesh(definition, sizes));
   test::TemporaryFolder folder;
   std::string path = folder.file(name + ".so");
-  tools::compile({{definition}, meshes, path, optimize, schedule, network});
+  tools::compile({{definition}, meshes, path, optimize, schedule, {network}});
   auto plugin = runtime::Plugin::load(path);
   EXPECT_TRUE(plugin.isOk()) << plugin.status().message();
   loaded.emplace(std::move(plugin).value());

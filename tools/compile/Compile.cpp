@@ -156,14 +156,14 @@ OwningOpRef<ModuleOp> parseIr(MLIRContext &context, const std::string &path, Mis
 OwningOpRef<ModuleOp> readModule(MLIRContext &context, const CompileRequest &request, Mistakes &mistakes) {
   if (request.irPath.empty()) {
     auto module = emitDefinitions(context, {request.definitions, request.meshes, request.codecs}, mistakes);
-    markNetwork(*module, {request.network.begin(), request.network.end()}, request.networkMemory);
+    markNetwork(*module, request.network);
     return module;
   }
   checkChoices(request.codecs, {}); // IR has its codecs
   if (isForeignFile(request.irPath))
     return importForeign(context, request.irPath);
   auto module = parseIr(context, request.irPath, mistakes);
-  markNetwork(*module, {request.network.begin(), request.network.end()}, request.networkMemory);
+  markNetwork(*module, request.network);
   return module;
 }
 
@@ -204,7 +204,7 @@ OwningOpRef<ModuleOp> compilePrograms(MLIRContext &context, const CompileRequest
   OwningOpRef<ModuleOp> all(ModuleOp::create(UnknownLoc::get(&context)));
   for (const ProgramRequest &program : request.programs) {
     OwningOpRef<ModuleOp> module = emitDefinitions(context, {{program.definition}, program.meshes}, mistakes);
-    markNetwork(*module, {request.network.begin(), request.network.end()}, request.networkMemory);
+    markNetwork(*module, request.network);
     keepCoded(*module, choreographies);
     options.schedule = resolveOrThrow(program.schedule, setting);
     if (failed(runChannelPipeline(*module, options)))
@@ -220,16 +220,16 @@ NetworkMemory parseNetworkMemory(const std::string &name) {
   return name == "staged" ? NetworkMemory::Staged : NetworkMemory::Direct;
 }
 
-void markNetwork(ModuleOp module, const std::set<std::string> &dims, NetworkMemory memory) {
+void markNetwork(ModuleOp module, const AcrossHosts &network) {
   for (auto choreography : module.getOps<ChoreographyOp>()) {
     SmallVector<int64_t> numbers;
     for (auto [number, dim] : llvm::enumerate(choreography.getMesh().getAsRange<StringAttr>()))
-      if (dims.contains(dim.str()))
+      if (llvm::is_contained(network.dims, dim.getValue()))
         numbers.push_back(int64_t(number));
     if (numbers.empty())
       continue;
     choreography->setDiscardableAttr(networkAttrName, DenseI64ArrayAttr::get(module.getContext(), numbers));
-    if (memory == NetworkMemory::Staged)
+    if (network.memory == NetworkMemory::Staged)
       choreography->setDiscardableAttr(stagedAttrName, UnitAttr::get(module.getContext()));
   }
 }

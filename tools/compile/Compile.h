@@ -13,7 +13,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -54,8 +53,14 @@ enum class NetworkMemory { Direct, Staged };
 /// "direct" or "staged".
 NetworkMemory parseNetworkMemory(const std::string &name);
 
+/// How the ranks of a program may be spread over hosts.
+struct AcrossHosts {
+  std::vector<std::string> dims = {}; // of the meshes, along which ranks may be on different hosts
+  NetworkMemory memory = NetworkMemory::Direct;
+};
+
 /// Notes along which dimensions of their meshes the ranks of choreographies may be on different hosts.
-void markNetwork(mlir::ModuleOp module, const std::set<std::string> &dims, NetworkMemory memory);
+void markNetwork(mlir::ModuleOp module, const AcrossHosts &network);
 
 struct CompileRequest {
   std::vector<dsl::Definition> definitions; // the plugin's programs, all on meshes of the same dimensions
@@ -63,8 +68,7 @@ struct CompileRequest {
   std::string output;                       // path of the plugin
   bool optimize = true;                     // false: required passes only
   Schedule schedule = {};
-  std::vector<std::string> network = {}; // dimensions of the meshes whose ranks may be on different hosts
-  NetworkMemory networkMemory = NetworkMemory::Direct;
+  AcrossHosts network = {};
   bool unproved = false;              // true: what is not proved is packed all the same
   bool represented = false;           // true: a smaller mesh may stand for one that is beyond the budget
   bool searchesInFull = false;        // as of PipelineOptions, for compileToChannel

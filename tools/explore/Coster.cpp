@@ -50,8 +50,8 @@ PlacedMesh shrink(PlacedMesh mesh, int64_t devicesPerNode, int64_t mostNodes) {
   return mesh;
 }
 
-std::set<std::string> networkDimsOf(const PlacedMesh &mesh) {
-  std::set<std::string> dims(mesh.names.begin(), mesh.names.end());
+std::vector<std::string> networkDimsOf(const PlacedMesh &mesh) {
+  std::vector<std::string> dims = mesh.names;
   std::erase_if(dims, isOfNode);
   return dims;
 }
@@ -81,7 +81,7 @@ OwningOpRef<ModuleOp> Workshop::emit(const dsl::Definition &definition, const Pl
   }
   OwningOpRef<ModuleOp> module = dsl::emitChoreography(*context, *recording, {mesh.sizes});
   if (network)
-    markNetwork(*module, networkDimsOf(mesh), *network);
+    markNetwork(*module, {networkDimsOf(mesh), *network});
   placeOnLines(*module, definition.name + ".cpp", dsl::printSource(*recording, "").lines);
   auto check = [](OpPassManager &manager, const PipelineOptions &) {
     manager.nest<ChoreographyOp>().addPass(createCheckChoreography());

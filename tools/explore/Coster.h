@@ -15,7 +15,6 @@
 
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -43,7 +42,7 @@ cost::PlacedMesh shrink(cost::PlacedMesh mesh, int64_t devicesPerNode, int64_t m
 int64_t shrinkBytes(int64_t bytes, KoloCollective collective, const cost::PlacedMesh &from, const cost::PlacedMesh &to);
 
 /// The dimensions of such meshes whose ranks are on several nodes.
-std::set<std::string> networkDimsOf(const cost::PlacedMesh &mesh);
+std::vector<std::string> networkDimsOf(const cost::PlacedMesh &mesh);
 
 /// What one thread works with.
 class Workshop {

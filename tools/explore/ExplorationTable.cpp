@@ -149,7 +149,8 @@ CompileRequest requestFor(const ExploreRequest &explored, const Exploration &fou
   std::set<std::string> network;
   for (const auto &[entry, number] : table) {
     const PlacedCandidate &candidate = found.candidates[number];
-    network.merge(networkDimsOf(candidate.mesh));
+    for (const std::string &dim : networkDimsOf(candidate.mesh))
+      network.insert(dim);
     std::string name = entry.algorithm + suffixFor(entry.schedule);
     auto program =
         std::ranges::find(request.programs, name, [](const ProgramRequest &known) { return known.definition.name; });
@@ -163,8 +164,7 @@ CompileRequest requestFor(const ExploreRequest &explored, const Exploration &fou
         {entry.collective, entry.ranks, entry.memory, entry.upToBytes, name, entry.mesh, "", false, entry.lanes});
   }
   if (explored.network && explored.numNodes > 1) {
-    request.network = {network.begin(), network.end()};
-    request.networkMemory = *explored.network;
+    request.network = {{network.begin(), network.end()}, *explored.network};
   }
   return request;
 }

@@ -53,7 +53,7 @@ template <class Attempt> std::string refusalOf(Attempt attempt) {
 /// What is against a candidate: that the compiler refuses it, or that its ranks may get different bits.
 std::string objectionTo(const ProgramRequest &program, const std::vector<std::string> &network) {
   CompileRequest request{{program.definition}, program.meshes, ""};
-  request.network = network;
+  request.network.dims = network;
   request.schedule = program.schedule;
   bool mayDiffer = false;
   std::string refusal = refusalOf([&] {
@@ -76,7 +76,7 @@ void compileWhatCompiles(CompileRequest &request, std::vector<Candidate> &all, s
   request.programs.clear();
   all.clear();
   for (size_t number = 0; number < programs.size(); ++number)
-    if (std::string reason = objectionTo(programs[number], request.network); !reason.empty()) {
+    if (std::string reason = objectionTo(programs[number], request.network.dims); !reason.empty()) {
       leftOut.push_back({candidates[number].program(), reason});
     } else {
       all.push_back(candidates[number]);
@@ -100,7 +100,7 @@ Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::
   std::vector<Candidate> all;
   std::vector<LeftOut> leftOut;
   CompileRequest request;
-  request.network = network;
+  request.network.dims = network;
   for (const dsl::Definition &definition : dsl::registeredChoreographies())
     for (const Schedule &schedule : schedulesFor(collective, mesh, !network.empty())) {
       if (!isFor(definition, collective, mesh))
