@@ -192,7 +192,7 @@ void expectRightWhereTablesAreTaken(const std::string &name, const Schedule &sch
   EXPECT_EQ(takesAny, takesSome);
 }
 
-class EveryBlockwiseAlgorithm : public testing::TestWithParam<std::string> {};
+class EveryAlgorithmInPhases : public testing::TestWithParam<std::string> {};
 
 } // namespace
 
@@ -295,7 +295,7 @@ TEST_P(EveryAlgorithm, IsWrongInSomeInterleavingWithoutTheSignalsOfOneTransfer) 
 
 /// Whoever knows the lengths of all chunks on all ranks can run the others; a rank that knows its own tables, and what
 /// comes with the blocks, cannot.
-TEST_P(EveryBlockwiseAlgorithm, MeansTheSameInBothPhasesWithBlockTables) {
+TEST_P(EveryAlgorithmInPhases, MeansTheSameInBothPhasesWithBlockTables) {
   for (const Schedule &schedule :
        {Schedule{}, {.pipelineDepth = 3}, {.transfers = Transfers::Pull}, {.transfers = Transfers::Push}})
     expectRightWhereTablesAreTaken(GetParam(), schedule, takesTables(GetParam(), schedule));
@@ -310,5 +310,5 @@ TEST_P(EveryTabledPublishingAlgorithm, MeansTheSameInBothPhasesWithBlockTables) 
 }
 
 static const auto nameOfParameter = [](const auto &info) { return info.param; };
-INSTANTIATE_TEST_SUITE_P(Algorithms, EveryBlockwiseAlgorithm, testing::ValuesIn(blockwiseAlgorithmNames()),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithmInPhases, testing::ValuesIn(blockwiseAlgorithmNames()),
                          nameOfParameter);
