@@ -98,6 +98,7 @@ llvm::Expected<std::vector<ChunkPart>> Memory::pieces(Operation *op, const Scope
   if (!numbers)
     return numbers.takeError();
   for (ChunkPart &piece : *result) {
+    piece.part = numbers->first;
     llvm::Expected<int64_t> length = hasTables(simulated) ? lengthOf(piece) : simulated.count;
     if (!length)
       return length.takeError();
@@ -127,8 +128,8 @@ llvm::Expected<int64_t> Memory::lengthHeld(Operation *op, const Scope &scope, co
   if (isOfCaller(buffer.role))
     return lengthByTable(buffer.role, piece, rank);
   const int64_t turns = numTurns(buffer.role);
-  const std::map<int64_t, int64_t> &lengths = buffer.lengths[rank * turns + invocation % turns];
-  auto found = lengths.find(piece.chunk);
+  const auto &lengths = buffer.lengths[rank * turns + invocation % turns];
+  auto found = lengths.find({piece.chunk, piece.part});
   if (found == lengths.end())
     return scope.fail(op, "no block lies whole in chunk " + Twine(piece.chunk) + " of memory of rank " + Twine(rank));
   return found->second;
@@ -147,14 +148,14 @@ llvm::Error Memory::touchLength(Operation *op, const Scope &scope, const ChunkPa
                                     Twine(rank) + " has a block of " + Twine(*held));
   }
   const int64_t turns = numTurns(buffer.role);
-  std::map<int64_t, int64_t> &lengths = buffer.lengths[rank * turns + invocation % turns];
+  auto &lengths = buffer.lengths[rank * turns + invocation % turns];
   // Chunks of a longer or a shorter block do not lie where those of this one do.
   if (!buffer.layout.slotCut)
     std::erase_if(lengths, [&](const auto &other) {
-      return buffer.layout.blockOf(other.first) == buffer.layout.blockOf(piece.chunk) &&
-             other.second != piece.blockLength;
+      return buffer.layout.blockOf(other.first.first) == buffer.layout.blockOf(piece.chunk) &&
+             other.first.second == piece.part && other.second != piece.blockLength;
     });
-  lengths[piece.chunk] = piece.blockLength;
+  lengths[{piece.chunk, piece.part}] = piece.blockLength;
   return llvm::Error::success();
 }
 
@@ -174,6 +175,7 @@ llvm::Expected<std::vector<PartPair>> Memory::pairs(Operation *op, const Scope &
     return numbers.takeError();
   std::vector<PartPair> result;
   for (auto [left, right] : llvm::zip_equal(*from, *to)) {
+    left.part = right.part = numbers->first;
     llvm::Expected<int64_t> length = hasTables(simulated) ? lengthOf(left, right) : simulated.count;
     if (!length)
       return length.takeError();
@@ -182,7 +184,6 @@ llvm::Expected<std::vector<PartPair>> Memory::pairs(Operation *op, const Scope &
     if (llvm::Error error = matchSizes(op, scope, left, right))
       return error;
     Range moved = cutPart(left, *numbers);
-    left.part = right.part = numbers->first;
     right.elements = {right.elements.begin + moved.begin - left.elements.begin, moved.size};
     left.elements = moved;
     result.push_back({left, right});

@@ -84,8 +84,9 @@ private:
     BufferRole role;
     Layout layout;
     codec::Codec codec;
-    std::vector<Bytes> scratch;                           // or published, or packets; by rank, then by turn
-    std::vector<std::map<int64_t, int64_t>> lengths = {}; // likewise: of a chunk's block, where somebody wrote one
+    std::vector<Bytes> scratch; // or published, or packets; by rank, then by turn
+    // Likewise: how long the block is of which somebody wrote a part of a chunk; by chunk and part.
+    std::vector<std::map<std::pair<int64_t, int64_t>, int64_t>> lengths = {};
   };
   /// In a call with block tables, reads, writes or compares how long a block is.
   llvm::Error touchLength(mlir::Operation *op, const Scope &scope, const ChunkPart &piece, int64_t rank,

@@ -7,6 +7,7 @@
 #include "compiler/check/ChunkState.h"
 #include "compiler/check/Verdict.h"
 #include "dsl/EmitChoreography.h"
+#include "ir/BlockTables.h"
 #include "ir/reference/Interpreter.h"
 #include "tools/compile/Compile.h"
 
@@ -175,21 +176,29 @@ std::string firstFailureIn(BothPhases &phases, const std::string &name) {
   return firstFailure(phases, phases.program(), name, numInterleavings(phases.program()));
 }
 
-/// Runs calls with block tables, of each distribution in turn. They are right on those meshes, and only on those, on
-/// which the checker says that the program takes them: `takesSome` of them.
+/// Runs calls with block tables, of each distribution in turn. They are right on those meshes on which the checker says
+/// that the program takes them: `takesSome` of them. They are wrong on the others, or on some of them where the program
+/// takes no tables on any mesh: another mesh may not execute what it cannot do.
 void expectRightWhereTablesAreTaken(const std::string &name, const Schedule &schedule, bool takesSome = true) {
   BothPhases phases(name, schedule);
   ProgramOp program = phases.program();
   std::mt19937_64 random(testSeed());
-  bool takesAny = false;
+  const bool hasObstacle = findTableObstacle(program).has_value();
+  bool takesAny = false, failsAny = false;
   for (const Sizes &mesh : phaseMeshes(definitionOf(name))) {
     const Verdict verdict = checkProgram(program, mesh);
     const std::string failure =
         firstFailureOn(mesh, phases, program, numInterleavings(program) / 4, random, BlocksAre::Tabled);
-    EXPECT_EQ(failure.empty(), verdict.whyNoBlockTables.empty()) << failure << verdict.whyNoBlockTables;
+    if (verdict.whyNoBlockTables.empty())
+      EXPECT_EQ(failure, "");
+    else if (!hasObstacle)
+      EXPECT_NE(failure, "") << verdict.whyNoBlockTables;
     takesAny |= verdict.whyNoBlockTables.empty();
+    failsAny |= !failure.empty();
   }
   EXPECT_EQ(takesAny, takesSome);
+  if (hasObstacle)
+    EXPECT_TRUE(failsAny);
 }
 
 class EveryAlgorithmInPhases : public testing::TestWithParam<std::string> {};
@@ -310,5 +319,13 @@ TEST_P(EveryTabledPublishingAlgorithm, MeansTheSameInBothPhasesWithBlockTables) 
 }
 
 static const auto nameOfParameter = [](const auto &info) { return info.param; };
-INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithmInPhases, testing::ValuesIn(blockwiseAlgorithmNames()),
+
+/// Bruck's choreography keeps blocks on their way in the output, where blocks of other lengths belong. So it is no
+/// all-to-all with tables, and BlockTablesTest.cpp sees that it is refused.
+static std::vector<std::string> withMeaningForTables() {
+  std::vector<std::string> names = blockwiseAlgorithmNames();
+  std::erase(names, "bruckAllToAll");
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithmInPhases, testing::ValuesIn(withMeaningForTables()),
                          nameOfParameter);

@@ -1,5 +1,7 @@
 #include "tests/support/DrawnCounts.h"
 
+#include <algorithm>
+
 namespace kolo::test {
 
 DrawnCounts drawCounts(Distribution distribution, size_t number, int64_t most, std::mt19937_64 &random) {
@@ -22,7 +24,7 @@ DrawnCounts drawCounts(Distribution distribution, size_t number, int64_t most, s
     case Distribution::AllZero:
       break;
     case Distribution::OneHuge:
-      counts[i] = i == chosen ? most : int64_t(random() % 5);
+      counts[i] = i == chosen ? most : std::min(most, int64_t(random() % 5));
       break;
     }
   return counts;

@@ -448,6 +448,7 @@ TEST(StandIn, ReadOnlyMemoryIsASourceAndNoTarget) {
 }
 
 TEST(StandIn, DevicesOfTheFirstKindAreListedWithTheirAddresses) {
+  setenv("KOLO_LIBFABRIC", STAND_IN, 1);
   auto nics = koloFabricModule()->list("cxi", {});
   ASSERT_TRUE(nics.isOk()) << nics.status().message();
   ASSERT_EQ(nics->size(), 2U);
