@@ -309,7 +309,6 @@ void addRunCommand(CLI::App &app) {
   command->add_option("--count", options->count, "elements instead of --bytes, as the collective counts them")
       ->check(CLI::Range(int64_t(0), INT64_MAX));
   options->counts.addTo(*command);
-  command->get_option("--counts")->excludes("--device");
   command->add_option("--iterations", options->iterations, "timed repetitions")
       ->check(CLI::Range(1, mostIterations))
       ->capture_default_str();

@@ -82,7 +82,7 @@ class Json(ToolTest):
     def test_a_machine_has_a_bound_for_every_collective_and_number_of_nodes(self):
         bounds = self.printed("machine")["schedules"]
         self.assertEqual(len(bounds), len({(bound["collective"], bound["mesh"]) for bound in bounds}))
-        self.assertEqual(len({bound["collective"] for bound in bounds}), 8)
+        self.assertEqual(len({bound["collective"] for bound in bounds}), 10)
         self.assertTrue(all(size["fractionOfBound"] == 1 for bound in bounds for size in bound["sizes"]))
 
     def test_what_was_tuned_has_one_choice_for_every_size_and_memory(self):
