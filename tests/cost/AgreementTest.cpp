@@ -129,7 +129,7 @@ const std::map<std::string, Difference> differences = {
     {"recursiveDoublingAllGather", {neighbours, 0.98, 1.22}},
     {"recursiveDoublingAllReduce", {credits, 0.50, 1.12}},
     {"recursiveDoublingExscan", {credits, 0.55, 1.02}},
-    {"recursiveDoublingScan", {credits, 0.55, 1.02}},
+    {"recursiveDoublingScan", {credits, 0.5, 1.02}},
     {"recursiveHalvingReduceScatter", {credits, 0.76, 1.02}},
     {"recursiveMultiplyingAllGather", {sharing, 0.72, 1.88}},
     {"recursiveMultiplyingAllReduce", {sharing, 0.79, 1.90}},

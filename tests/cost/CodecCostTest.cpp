@@ -120,6 +120,7 @@ Machine nodesAtTheBound(bool hasMemory) {
   std::ifstream file(KOLO_MACHINES "/frontier.json");
   auto machine = nlohmann::ordered_json::parse(file);
   nlohmann::ordered_json &node = machine["node"];
+  node.erase("host");
   node["switches"] = {{{"name", "switch"}}};
   node["links"] = nlohmann::ordered_json::array();
   for (int device = 0; device < 8; ++device) {

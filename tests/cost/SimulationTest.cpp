@@ -218,8 +218,10 @@ TEST(Simulation, AStagedNetworkTakesFourTimesItsBytesOfTheHostsMemory) {
   const double leastSeconds = 2 * double(bytes) / 204.8e9;
   Prediction prediction = predict(staged, what, bytes);
   EXPECT_GE(prediction.seconds, leastSeconds);
-  EXPECT_LE(prediction.seconds, 1.15 * leastSeconds);
-  EXPECT_EQ(prediction.bottleneck, "memory of the host");
+  EXPECT_LE(prediction.seconds, 1.5 * leastSeconds);
+  auto memory = std::ranges::find(prediction.loads, "memory of the host", &ResourceLoad::resource);
+  ASSERT_NE(memory, prediction.loads.end());
+  EXPECT_NEAR(memory->bytes, 2 * double(bytes), 1);
   double networkSeconds = 0;
   for (const StatementCost &statement : predict(direct, what, bytes).statements)
     if (statement.bottleneck.starts_with("slingshot"))
