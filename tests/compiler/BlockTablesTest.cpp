@@ -138,7 +138,7 @@ TEST(BlockTables, AreRefusedWhereNobodyKnowsALengthInTime) {
 TEST(BlockTables, AreRefusedWhereALengthIsThatOfAnotherBlock) {
   const std::string misread = "moves a chunk of another block than the one that says how long it is",
                     misforwarded = "moves a chunk to a block of another length";
-  for (auto [name, reason] : {std::pair("misreadAllToAll", misread), {"misforwardedAllToAll", misforwarded}}) {
+  for (const auto &[name, reason] : {std::pair("misreadAllToAll", misread), {"misforwardedAllToAll", misforwarded}}) {
     const std::string why = whyNot(named(name), {2, 2});
     EXPECT_EQ(why, reason + ": " + __FILE__ + ":" + std::to_string(lineOfFault)) << name;
   }

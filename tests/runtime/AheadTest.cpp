@@ -179,11 +179,10 @@ TEST_P(Ahead, ADifferenceInCountIsFound) {
                       broadcast(communicator, 10, 0, 5) + broadcast(communicator, 12, 0, 5) + awaitAll(communicator);
                   Buffers buffers;
                   return said + failUntil(StatusCode::Mismatch,
-                                              {"ranks disagree on count: rank 0 called with 10, rank ", " with 12"},
-                                              [&] {
-                                                return call(communicator, "publishedBroadcast",
-                                                            communicator.rank() ? 12 : 10, 0, buffers);
-                                              });
+                                          {"ranks disagree on count: rank 0 called with 10, rank ", " with 12"}, [&] {
+                                            return call(communicator, "publishedBroadcast",
+                                                        communicator.rank() ? 12 : 10, 0, buffers);
+                                          });
                 }),
             "");
 }
@@ -196,10 +195,10 @@ TEST_P(Ahead, ADifferenceThatNobodyReadsIsFound) {
                       broadcast(communicator, 10, 0, 5) + broadcast(communicator, 10, 1, 5) + awaitAll(communicator);
                   Buffers buffers;
                   return said + failUntil(StatusCode::Mismatch,
-                                              {"ranks disagree on root: rank 0 called with 0, rank ", " with 1"}, [&] {
-                                                return call(communicator, "publishedBroadcast", 10,
-                                                            communicator.rank() ? 1 : 0, buffers);
-                                              });
+                                          {"ranks disagree on root: rank 0 called with 0, rank ", " with 1"}, [&] {
+                                            return call(communicator, "publishedBroadcast", 10,
+                                                        communicator.rank() ? 1 : 0, buffers);
+                                          });
                 }),
             "");
 }
@@ -213,8 +212,7 @@ TEST_P(Ahead, AnotherOperationIsFound) {
                     return communicator.rank() == 0 ? call(communicator, "publishedBroadcast", 10, 0, buffers)
                                                     : communicator.barrier();
                   };
-                  return said +
-                         failUntil(StatusCode::Mismatch, {"rank 0 called run, rank ", " called barrier"}, make);
+                  return said + failUntil(StatusCode::Mismatch, {"rank 0 called run, rank ", " called barrier"}, make);
                 }),
             "");
 }

@@ -98,7 +98,8 @@ TEST(Failure, ARankKilledBetweenCallsIsLostToTheOthers) {
     if (rank == 1)
       raise(SIGKILL);
     auto start = Clock::now();
-    wrong += expectFailure(runProgram(*communicator, "ringAllGather"), StatusCode::PeerLost, {"rank 1 has ended or left"});
+    wrong +=
+        expectFailure(runProgram(*communicator, "ringAllGather"), StatusCode::PeerLost, {"rank 1 has ended or left"});
     return wrong + (elapsedMs(start) > 5000 ? "too late" : "");
   });
   EXPECT_EQ(said, (std::vector<std::string>{"", "killed by signal 9", ""}));
@@ -179,7 +180,8 @@ TEST(Failure, AThreadThatLeavesIsLostToTheOthers) {
                        meeting.waitForAll(3);
                        if (communicator.rank() == 0)
                          return wrong; // and its communicator is destroyed
-                       return wrong + expectFailure(runProgram(communicator, "ringAllGather"), StatusCode::PeerLost, {"rank 0 has ended or left"});
+                       return wrong + expectFailure(runProgram(communicator, "ringAllGather"), StatusCode::PeerLost,
+                                                    {"rank 0 has ended or left"});
                      }),
             "");
 }

@@ -52,8 +52,7 @@ static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, ave
 #endif
 static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels};
 
-static const char *const kernels[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce", "hang",
-                                      "directAllToAll"};
+static const char *const kernels[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce", "hang", "directAllToAll"};
 /* That of "hang" is missing, although the manifest says that it takes tables. */
 static const char *const tableKernels[] = {"ringAllGather_tables", NULL, NULL, NULL, "directAllToAll_tables"};
 static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}, {KOLO_F16, KOLO_AVERAGE}};
