@@ -391,39 +391,3 @@ INSTANTIATE_TEST_SUITE_P(Launches, MemberTables,
                            return std::string(std::get<0>(info.param) == Launch::Threads ? "Threads" : "Forked") +
                                   (std::get<1>(info.param) ? "InWindows" : "Staged");
                          });
-
-/// The input of each rank is its block of the output; that of rank 1 is empty.
-TEST(TablesInPlace, ServeAnAllGatherInWindows) {
-  for (Launch launch : {Launch::Threads, Launch::Forked})
-    EXPECT_EQ(
-        inAll(launch,
-              [&](Communicator &host) -> std::string {
-                BlocksMember own(host, true);
-                MemberBlocks tabled(gathered, own.rank(), true);
-                tabled.places[0] = {0};
-                std::string wrong;
-                for (int turn = 0; turn < 2; ++turn) {
-                  own.fill(tabled, turn);
-                  auto *output = static_cast<std::byte *>(own.memory->data()) + own.outputOffset();
-                  const size_t place = static_cast<size_t>(tabled.places[1][static_cast<size_t>(own.rank())]) * 4;
-                  const std::vector<int32_t> content = tabled.input(turn);
-                  EXPECT_TRUE(own.memory
-                                  ->write(own.outputOffset() + place, content.data(),
-                                          static_cast<size_t>(tabled.counts[0][0]) * 4)
-                                  .isOk());
-                  const BlockTables tables = tabled.tables();
-                  CallArguments arguments = own.member.job.arguments();
-                  arguments.program = "ringAllGather";
-                  arguments.count = 1000;
-                  arguments.blocks = &tables;
-                  arguments.input = output + place;
-                  arguments.output = output;
-                  wrong +=
-                      own.member.communicator.run(own.member.plugin, arguments, own.member.stream.handle()).message();
-                  wrong += own.member.communicator.synchronize().message();
-                  wrong += own.check(tabled, turn);
-                }
-                return wrong;
-              }),
-        "");
-}
