@@ -69,8 +69,6 @@ std::optional<int64_t> notesPerLane(BufferOp buffer) {
   if (isOfCaller(buffer.getRole()) || buffer.getRole() == BufferRole::Packets)
     return std::nullopt;
   const CollectiveKind kind = buffer->getParentOfType<ProgramOp>().getCollective().getKind();
-  if (kind == CollectiveKind::AllGather) // every rank has the lengths of all blocks in a table of its own
-    return std::nullopt;
   bool isNeeded = false;
   std::optional<int64_t> parts;
   for (Operation *user : buffer->getUsers()) {

@@ -22,13 +22,15 @@ namespace kolo::cpu {
 /// Lists of addresses, in this lane's tile, and how long they are.
 struct ProgramLowering::FusedLists {
   FuseOp fuse;
-  bool isCoded;
-  Value sources, destinations; // lists of pointers: of addresses, each with a codec behind it if the fuse is coded
-  Value room;                  // of entries in a list, i64
+  bool isCoded = false;
+  Value sources = {},
+        destinations = {}; // lists of pointers: of addresses, each with a codec behind it if the fuse is coded
+  Value room = {};         // of entries in a list, i64
   // Variables of type i64. `numWithoutAddress` is of sources, and of entries for which there is no room; `numLeft` of
   // puts without an address; bytes are those to and from peers that have an address.
-  Value numSources, numDestinations, numWithoutAddress, numLeft, bytesSent, bytesFetched;
+  Value numSources = {}, numDestinations = {}, numWithoutAddress = {}, numLeft = {}, bytesSent = {}, bytesFetched = {};
   bool isListed = false; // then the puts that are left are being made
+  bool isEmpty = false;  // then nothing is listed: the moves only write their notes
 };
 
 /// In the function's entry block, where LLVM makes a register of it.
@@ -102,6 +104,8 @@ void ProgramLowering::listPut(MoveInterface move) {
 
 /// Appends the side of a move that is not the common chunk.
 void ProgramLowering::listMove(MoveInterface move) {
+  if (lists->isEmpty)
+    return buildRanges(move, [](OpBuilder &, Value, Value, Value) {});
   if (move.getDestinationRank())
     return listPut(move);
   if (lists->isListed)
@@ -131,7 +135,17 @@ void ProgramLowering::lowerFuse(FuseOp fuse) {
 void ProgramLowering::lowerFusedRange(FuseOp fuse, Value begin, Value length) {
   OpBuilder::InsertionGuard guard(builder);
   Value isSome = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sgt, length, constant(0));
-  builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isSome).thenBlock());
+  const bool hasNotes = llvm::any_of(
+      fuse.getMoves(), [&](MoveInterface move) { return bool(bufferOf(move.getDestination()).shape.notes); });
+  auto choice = scf::IfOp::create(builder, loc, isSome, /*withElseRegion=*/hasNotes);
+  if (hasNotes) { // of an empty chunk, too, the notes go on
+    builder.setInsertionPointToStart(choice.elseBlock());
+    FusedLists empty{.fuse = fuse, .isEmpty = true};
+    lists = &empty;
+    lowerBlock(fuse.getBody().front());
+    lists = nullptr;
+  }
+  builder.setInsertionPointToStart(choice.thenBlock());
 
   Value tile = access().loadPointer(offsetof(KoloInvocation, tile));
   Value half = arith::ShRUIOp::create(builder, loc, access().loadInteger(offsetof(KoloInvocation, tileBytes)),

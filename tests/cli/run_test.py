@@ -144,7 +144,7 @@ class CountsOfBlocks(ToolTest):
 
     def test_of_blocks_that_are_forwarded(self):
         for algorithm, mesh in (("twoLevelAllToAll", "node=3,gpu=2"), ("binomialGather", "rank=5"), ("binomialScatter", "rank=5"),
-                                ("patReduceScatter", "rank=5")):
+                                ("patAllGather", "rank=5"), ("patReduceScatter", "rank=5")):
             for law in ("zipf:1.2:1", "random:3", "onehot:1"):
                 said = self.succeeds("run", algorithm, "--mesh", mesh, "--bytes", "20K", "--counts", law, "--lanes", "2",
                                      "--transfers", "push")

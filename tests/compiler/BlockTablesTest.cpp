@@ -117,7 +117,7 @@ TEST(BlockTables, AreRefusedWhereAPlaceIsThatOfAnotherBlock) {
 }
 
 TEST(BlockTables, AreTakenWhereLengthsComeWithTheBlocks) {
-  for (const char *name : {"binomialGather", "binomialScatter", "patReduceScatter"})
+  for (const char *name : {"binomialGather", "binomialScatter", "patAllGather", "patReduceScatter"})
     for (int64_t numRanks : {2, 5, 8})
       EXPECT_EQ(whyNot(definitionOf(name), {numRanks}, {.transfers = kolo::Transfers::Push}), "") << name;
   for (const char *name : {"twoLevelAllToAll", "quantisedTwoLevelAllToAll"})

@@ -4,13 +4,14 @@
 namespace kolo::conformance {
 
 bool takesTables(const std::string &name, const Schedule &schedule) {
-  // One keeps blocks on their way in the output, where others belong. In memory of the other one, places do not say
-  // whose blocks they hold, and an all-gather has no notes.
-  if (name == "bruckAllToAll" || name == "patAllGather")
+  if (name == "bruckAllToAll") // it keeps blocks on their way in the output, where others belong
     return false;
   // By their names: whether ranks read forwarded blocks of the input of a peer, if that is left to the compiler.
-  static const std::map<std::string, bool> forwarding = {
-      {"binomialGather", false}, {"binomialScatter", true}, {"patReduceScatter", false}, {"twoLevelAllToAll", false}};
+  static const std::map<std::string, bool> forwarding = {{"binomialGather", false},
+                                                         {"binomialScatter", true},
+                                                         {"patAllGather", false},
+                                                         {"patReduceScatter", false},
+                                                         {"twoLevelAllToAll", false}};
   const auto found = forwarding.find(name);
   if (found == forwarding.end() || schedule.protocol == Protocol::Published)
     return true;

@@ -64,7 +64,7 @@ Prediction predictionOf(const std::string &name, const std::string &counts, int6
 
 TEST(BlockCounts, OfEqualBlocksArePredictedAsWithoutTables) {
   for (const char *name : {"directAllToAll", "ringAllGather", "allPairsAllGather", "ringReduceScatter", "directGather",
-                           "binomialGather", "patReduceScatter"}) {
+                           "binomialGather", "patAllGather", "patReduceScatter"}) {
     const Prediction without = predictionOf(name, "", mib), with = predictionOf(name, "zipf:0:0", mib);
     EXPECT_DOUBLE_EQ(with.seconds, without.seconds) << name;
     EXPECT_EQ(with.traffic, without.traffic) << name;
