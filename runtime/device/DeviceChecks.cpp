@@ -129,9 +129,6 @@ Status checkDevice(DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
     return image.status();
   plan.images.push_back(std::move(image).value());
   const Call &call = plan.calls.front();
-  if (call.tables && call.overlap() != Overlap::None)
-    return error(StatusCode::InvalidArgument, "program '{}' takes no block tables in place on devices",
-                 call.info->name);
   if (call.tables && !plan.images.back()->tableKernels[static_cast<size_t>(call.key.program)])
     return error(StatusCode::BadPlugin, "{}: program '{}' takes no block tables on devices", plan.plugin->path,
                  call.info->name);

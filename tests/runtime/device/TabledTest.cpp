@@ -85,13 +85,14 @@ struct BlocksMember {
   size_t inputOffset() const { return static_cast<size_t>(rank()) * 64; }
   size_t outputOffset() const { return outputPlace + static_cast<size_t>(rank()) * 20; }
 
-  Status start(const MemberBlocks &tabled, int64_t count = 1000) {
+  /// A null input: the one that `fill` writes.
+  Status start(const MemberBlocks &tabled, int64_t count = 1000, const std::byte *input = nullptr) {
     const BlockTables tables = tabled.tables();
     CallArguments arguments = member.job.arguments();
     arguments.program = tabled.isAllGather ? "ringAllGather" : "directAllToAll";
     arguments.count = count;
     arguments.blocks = &tables;
-    arguments.input = static_cast<std::byte *>(memory->data()) + inputOffset();
+    arguments.input = input ? input : static_cast<std::byte *>(memory->data()) + inputOffset();
     arguments.output = static_cast<std::byte *>(memory->data()) + outputOffset();
     return member.communicator.run(member.plugin, arguments, member.stream.handle());
   }
@@ -325,6 +326,30 @@ TEST_P(MemberTables, SayWhatEachRankGivesAndTakes) {
                         wrong += own.run({*matrix, own.rank(), false}, turn++);
                     for (int again = 0; again < 2; ++again)
                       wrong += own.run({gathered, own.rank(), true}, turn++);
+                    return wrong;
+                  }),
+            "");
+}
+
+/// The input of each rank is its block of the output; that of rank 1 is empty.
+TEST_P(MemberTables, ServeAnAllGatherInPlace) {
+  EXPECT_EQ(inAll(launch(),
+                  [&](Communicator &host) -> std::string {
+                    BlocksMember own(host, inWindow());
+                    MemberBlocks tabled(gathered, own.rank(), true);
+                    tabled.places[0] = {0};
+                    const size_t numBytes = static_cast<size_t>(tabled.counts[0][0]) * 4,
+                                 begin = own.outputOffset() +
+                                         static_cast<size_t>(tabled.places[1][static_cast<size_t>(own.rank())]) * 4;
+                    std::string wrong;
+                    for (int turn = 0; turn < 2; ++turn) {
+                      own.fill(tabled, turn);
+                      wrong += own.memory->write(begin, tabled.input(turn).data(), numBytes).message();
+                      Status status = own.start(tabled, 1000, static_cast<std::byte *>(own.memory->data()) + begin);
+                      if (status.isOk())
+                        status = own.member.communicator.synchronize();
+                      wrong += status.message() + own.check(tabled, turn);
+                    }
                     return wrong;
                   }),
             "");
