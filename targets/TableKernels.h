@@ -7,13 +7,12 @@
 
 namespace kolo {
 
-/// Whether a program takes block tables on a mesh that it was proved on, or may do so if nobody has checked it. Then
-/// there is a kernel for calls with tables; unless the program needs notes, which kernels do not write.
+/// Whether there is a kernel for calls with tables: the program may take them, and needs no notes, which kernels do not
+/// write. The program's text alone decides, as the code is the same for all meshes. Proofs say on which of them calls
+/// may have tables.
 inline bool mayTakeBlockTables(ProgramOp program) {
-  auto known = program->getAttrOfType<mlir::ArrayAttr>(blockTablesAttrName);
   auto isNoted = [](BufferOp buffer) { return notesPerLane(buffer).has_value(); };
-  return !findTableObstacle(program) && llvm::none_of(program.getBody().getOps<BufferOp>(), isNoted) &&
-         (!known || llvm::any_of(known, llvm::IsaPred<mlir::UnitAttr>));
+  return !findTableObstacle(program) && llvm::none_of(program.getBody().getOps<BufferOp>(), isNoted);
 }
 
 /// Its name.

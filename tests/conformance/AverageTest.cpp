@@ -117,8 +117,9 @@ TEST(Averages, OfScansAreRefusedOnEveryRank) {
     arguments.input = &in;
     arguments.output = &out;
     kolo::runtime::Status status = communicator.run(algorithm.plugin(), arguments);
+    // A rank that learns of the refusal from another one says which.
     return status.code() == kolo::runtime::StatusCode::InvalidArgument &&
-                   status.message() == "program 'chainScan': scan has no average"
+                   std::string_view(status.message()).ends_with("program 'chainScan': scan has no average")
                ? ""
                : "not refused: " + status.message();
   };

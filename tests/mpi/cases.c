@@ -455,7 +455,7 @@ static void worth(void) {
     in[i] = rank + i;
   for (int call = 0; call < 1500; ++call)
     MPI_Allreduce(in, out, 1, MPI_INT, own, MPI_COMM_WORLD);
-  for (int call = 0; call < 10; ++call) {
+  for (int call = 0; call < 60; ++call) {
     MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     for (int i = 0; i < count; ++i)
       check(out[i] == size * (size - 1) / 2 + (double)size * i, "all-reduce of 1 MiB");
