@@ -164,7 +164,7 @@ int main(int argc, char **argv) {
     for (int isDone = 0; !isDone;)
       MPI_Test(&request, &isDone, MPI_STATUS_IGNORE);
   };
-  for (int i = 0; i < 8; ++i) // then the door carries
+  for (int i = 0; i < 8; ++i) // with KOLO_MPI_CARRY_FROM=4, the door carries then
     MPI_Barrier(MPI_COMM_WORLD);
   uint64_t begun = 0;
   std::unique_ptr<Request> queued;

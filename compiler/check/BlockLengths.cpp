@@ -11,23 +11,38 @@ static bool mayTakeTables(const Tracer &tracer) {
   return !tracer.innerAndOuter() && !findTableObstacle(tracer.program().program);
 }
 
-BlockLengths::BlockLengths(const Tracer &tracer, const Contents &contents, bool isFollowed, std::string &whyNot)
-    : tracer(tracer), contents(contents), whyNot(whyNot), kind(tracer.program().program.getCollective().getKind()),
-      isActive(isFollowed && mayTakeTables(tracer)) {
+/// Code for a fuse reads once how long its slice is, and all its moves are that long. Nothing: the move is in none, or
+/// passes on what another move of the fuse has copied from the slice.
+static std::optional<Measure> measureOfFuse(CollectiveKind kind, MoveInterface move) {
+  auto fuse = move->getParentOfType<FuseOp>();
+  if (!fuse || !(fuse.isInto(move) || fuse.isOutOf(move)))
+    return std::nullopt;
+  std::optional<Measure> measure = measureOf(kind, fuse);
+  if (measure)
+    measure->side = fuse.isInto(move) ? MoveSide::Destination : MoveSide::Source;
+  return measure;
+}
+
+BlockLengths::BlockLengths(const Tracer &tracer, const RankGroup &group, const Contents &contents, bool isFollowed,
+                           std::string &whyNot)
+    : tracer(tracer), group(group), contents(contents), whyNot(whyNot),
+      kind(tracer.program().program.getCollective().getKind()), isActive(isFollowed && mayTakeTables(tracer)) {
   for (const OpInfo &op : tracer.program().ops) {
-    auto move = isActive && op.isMove() ? cast<MoveInterface>(op.op) : MoveInterface();
-    measures.push_back(move ? *measureOf(kind, move) : Measure{MoveSide::Source, std::nullopt});
+    auto move = isActive ? dyn_cast_or_null<MoveInterface>(op.op) : MoveInterface();
+    auto divide = isActive ? dyn_cast_or_null<DivideOp>(op.op) : DivideOp();
+    measures.push_back(move ? measureOf(kind, move) : divide ? measureOf(kind, divide) : std::nullopt);
+    fused.push_back(move ? measureOfFuse(kind, move) : std::nullopt);
   }
 }
 
 /// Of the block that the input or the output has in the place of a chunk of this buffer.
 BlockLengths::Key BlockLengths::keyOf(BufferRole table, uint32_t buffer, int64_t owner, int64_t chunk) const {
-  const auto cutOf = [&](BufferRole role) { return tracer.grids()[*tracer.bufferOf(role)].chunksPerBlock; };
-  const int64_t first = chunk / tracer.grids()[buffer].chunksPerBlock * cutOf(table), cut = cutOf(BufferRole::Input);
+  const int64_t chunksPerBlock = tracer.grids()[*tracer.bufferOf(table)].chunksPerBlock;
+  const int64_t first = chunk / tracer.grids()[buffer].chunksPerBlock * chunksPerBlock;
   const WantedContent given =
       table == BufferRole::Input ? WantedContent{first, owner, false} : wantedContent(tracer, owner, first);
   return {hasBlockPerMember(kind, BufferRole::Output) ? given.rank : -1,
-          hasBlockPerMember(kind, BufferRole::Input) ? given.inputChunk / cut : -1};
+          hasBlockPerMember(kind, BufferRole::Input) ? given.inputChunk / chunksPerInputBlock() : -1};
 }
 
 int64_t BlockLengths::chunksPerInputBlock() const {
@@ -46,21 +61,45 @@ bool BlockLengths::isOfKey(Contents::Id content, const Key &key) const {
          (key.second < 0 || contents.inputChunkOf(content) / chunksPerInputBlock() == key.second);
 }
 
-BlockLengths::Key BlockLengths::measuredKey(const Event &event, const MovedChunk &moved) const {
-  const Measure &measure = measures[event.op];
+/// A rank looks in its own tables, also for a chunk of a peer.
+BlockLengths::Key BlockLengths::measuredKey(const Event &event, const MovedChunk &moved, const Measure &measure) const {
+  const int64_t rank = event.kind == EventKind::Put ? moved.sourceOwner : moved.destinationOwner;
   if (!measure.table)
     return keyOf(moved.content);
   return measure.side == MoveSide::Source
-             ? keyOf(*measure.table, event.source.buffer, moved.sourceOwner, moved.sourceChunk)
-             : keyOf(*measure.table, event.destination.buffer, moved.destinationOwner, moved.destinationChunk);
+             ? keyOf(*measure.table, event.source.buffer, rank, moved.sourceChunk)
+             : keyOf(*measure.table, event.destination.buffer, rank, moved.destinationChunk);
+}
+
+bool BlockLengths::areInOneGroup(int64_t rank, int64_t other) const {
+  return rank == other || memberOfGroup(tracer, rank, 0) == memberOfGroup(tracer, other, 0);
 }
 
 void BlockLengths::follow(const Event &event, const MovedChunk &moved) {
-  const Key key = measuredKey(event, moved);
-  if (!isOfKey(moved.content, key))
+  if (!areInOneGroup(moved.sourceOwner, moved.destinationOwner))
+    return refuse(event, "moves a chunk to another group of ranks, whose tables are others");
+  const Key key = measuredKey(event, moved, *measures[event.op]);
+  const std::optional<Measure> &ofFuse = fused[event.op];
+  if (!isOfKey(moved.content, key) || (ofFuse && !isOfKey(moved.content, measuredKey(event, moved, *ofFuse))))
     return refuse(event, "moves a chunk of another block than the one that says how long it is");
   follow(event, event.source.buffer, moved.sourceOwner, moved.sourceChunk, key);
   follow(event, event.destination.buffer, moved.destinationOwner, moved.destinationChunk, key);
+}
+
+void BlockLengths::followDivision(const Event &event, int64_t rank, int64_t chunk, Contents::Id content) {
+  const std::optional<BufferRole> table = measures[event.op]->table;
+  if (table && !isOfKey(content, keyOf(*table, event.destination.buffer, rank, chunk)))
+    refuse(event, "divides a chunk of another block than the one that says how long it is");
+}
+
+/// As the representative of the owner's orbit sees it.
+BlockLengths::Key BlockLengths::moveBack(int64_t owner, Key key) const {
+  const int64_t cut = chunksPerInputBlock();
+  if (key.first >= 0)
+    key.first = group.moveBack(owner, key.first);
+  if (key.second >= 0)
+    key.second = group.moveChunkBack(owner, *tracer.bufferOf(BufferRole::Input), key.second * cut) / cut;
+  return key;
 }
 
 /// One side of the move: its block must be as long as what is moved.
@@ -75,8 +114,11 @@ void BlockLengths::follow(const Event &event, uint32_t buffer, int64_t owner, in
   }
   if (grid.chunksPerBlock == 1)
     return;
-  auto [known, isNew] = ownBlocks.try_emplace({{buffer, owner}, chunk / grid.chunksPerBlock}, key);
-  if (known->second != key)
+  const int64_t holder = group.representatives()[group.orbitOf(owner)];
+  const int64_t block = group.moveChunkBack(owner, buffer, chunk) / grid.chunksPerBlock;
+  const Key ofHolder = moveBack(owner, key);
+  auto [known, isNew] = ownBlocks.try_emplace({{buffer, holder}, block}, ofHolder);
+  if (known->second != ofHolder)
     refuse(event, "moves chunks of blocks of different lengths to one block of the program's own memory");
 }
 

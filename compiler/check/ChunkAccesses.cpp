@@ -9,7 +9,7 @@ ChunkAccesses::ChunkAccesses(const Tracer &tracer, const TracedGroup &traced, co
                              VectorClockResult &found)
     : tracer(tracer), traced(traced), group(traced.group), chunkRuns(chunkRuns), order(order), contents(contents),
       codecs(codecs), result(found), cells(tracer, traced, chunkRuns),
-      lengths(tracer, contents, followsLengths, found.whyNoBlockTables) {}
+      lengths(tracer, traced.group, contents, followsLengths, found.whyNoBlockTables) {}
 
 void ChunkAccesses::setCall(int64_t number) {
   currentCall = number;
@@ -108,6 +108,8 @@ void ChunkAccesses::divide(size_t orbit, const Event &event) {
   for (int32_t chunk : moved.destinations) {
     Cell &cell = cells.cellOf(rank, event.destination.buffer, chunk, event.part);
     access(write, chunk, cell);
+    if (lengths.isFollowed())
+      lengths.followDivision(event, rank, chunk, cell.content);
     cell.content = contents.divide(cell.content, tracer.program().ops[event.op].op);
   }
 }

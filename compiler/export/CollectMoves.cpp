@@ -63,6 +63,10 @@ LogicalResult Collector::readCollective() {
   case CollectiveKind::ReduceScatter:
     moves.collective = Collective::ReduceScatter;
     break;
+  case CollectiveKind::Scan:
+  case CollectiveKind::Exscan:
+    return choreography.emitError() << "RCCL has no " << stringifyCollectiveKind(collective.getKind()) << ", as "
+                                    << choreography.getSymName() << " is";
   default:
     return choreography.emitError() << "RCCL selects an XML algorithm without looking at the root of the call, so "
                                     << choreography.getSymName()

@@ -30,7 +30,7 @@ static Parsed readNumbers(llvm::StringRef path) {
   llvm::SplitString((*file)->getBuffer(), words);
   for (llvm::StringRef word : words) {
     double number = 0;
-    if (word.getAsDouble(number) || !(number >= 0) || !std::isfinite(number))
+    if (word.getAsDouble(number) || !(number >= 0 && number < 0x1p63))
       return ("'" + word + "' in " + path + " is no count").str();
     law.numbers.push_back(number);
   }

@@ -81,9 +81,15 @@ struct PlaceStaging : impl::PlaceStagingBase<PlaceStaging> {
     FailureOr<llvm::SetVector<Operation *>> hazards = findHazards(getOperation(), maxMoves);
     if (failed(hazards))
       return signalPassFailure();
+    // Over a network that is staged, data arrives in inboxes alone: see PlaceSlots.
+    auto roleFor = [&](Operation *statement) {
+      auto transfer = dyn_cast<TransferOp>(statement);
+      const bool isStaged = transfer && networkDimOf(transfer) && getOperation()->hasAttr(stagedAttrName);
+      return isStaged ? BufferRole::Inbox : BufferRole::Scratch;
+    };
     int number = 0;
     for (Operation *statement : *hazards)
-      Stager(cast<StatementInterface>(statement), {BufferRole::Scratch}).run("staging" + std::to_string(number++));
+      Stager(cast<StatementInterface>(statement), {roleFor(statement)}).run("staging" + std::to_string(number++));
     getOperation().setInPlace(mayRunInPlace(getOperation()) ? InPlace::Direct : InPlace::CopyInput);
   }
 };

@@ -199,8 +199,11 @@ llvm::Expected<llvm::MutableArrayRef<std::byte>> Memory::at(Operation *op, const
       return error;
   if (piece.elements.size == 0)
     return llvm::MutableArrayRef<std::byte>();
-  if (!exists(simulated, buffer.role, rank))
-    return scope.fail(op, "rank " + Twine(rank) + " is not the root and has no " + stringifyBufferRole(buffer.role));
+  if (!exists(simulated, buffer.role, rank)) {
+    const bool isRooted = isAtRoot(simulated.collective.getKind(), buffer.role);
+    return scope.fail(op, "rank " + Twine(rank) + (isRooted ? " is not the root" : " is the first of its group") +
+                              " and has no " + stringifyBufferRole(buffer.role));
+  }
   if (buffer.role == BufferRole::Input && access != Access::Read)
     return scope.fail(op, "writes an input, of rank " + Twine(rank));
   int64_t turns = numTurns(buffer.role);

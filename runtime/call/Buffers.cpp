@@ -64,15 +64,16 @@ Result<Pieces> cutPublished(const Call &call) {
   return Pieces{(count + each - 1) / each, each};
 }
 
-/// The pieces of a staged call. The result is the same on all ranks.
+/// The pieces of a staged call. The result is the same on all ranks, of which some may have row lists.
 Pieces cut(const Call &call, Staging staging) {
   int64_t count = call.key.count;
   // To the program pieces are calls, and only its proof says that calls back to back are right.
   // With codecs, pieces would be cut into other chunks than the whole, and what is rounded where would change.
   if (staging != Staging::Pieces || !call.isProved || count == 0 || call.info->granule != 0)
     return {1, count};
+  auto mayBeCopied = [&](size_t role) { return call.takesRows || isCopied(call, role); };
   int64_t copied =
-      (isCopied(call, KOLO_INPUT) ? call.largest.input : 0) + (isCopied(call, KOLO_OUTPUT) ? call.largest.output : 0);
+      (mayBeCopied(KOLO_INPUT) ? call.largest.input : 0) + (mayBeCopied(KOLO_OUTPUT) ? call.largest.output : 0);
   int64_t elementBytes = copied * call.elementBytes + (static_cast<int64_t>(call.scratchBytes) + count - 1) / count;
   int64_t most = std::max<int64_t>(1, pieceBytes / elementBytes);
   if (count <= most)

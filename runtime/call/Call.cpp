@@ -195,10 +195,11 @@ Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Gr
   return call.checkPointers();
 }
 
-/// Whether the call says how long blocks are, because ranks know their own alone. All ranks of an all-gather know those
-/// of the output, and of a reduce-scatter those of the input.
-bool isBound(const Planner &planner, CollectiveKind kind) {
-  return planner.countIsBound && kind != CollectiveKind::AllGather && kind != CollectiveKind::ReduceScatter;
+/// Whether the call says how long blocks are, because ranks know their own alone. All ranks of a group know the blocks
+/// of an all-gather's output, and of a reduce-scatter's input, but not those of other groups.
+bool isBound(const Planner &planner, CollectiveKind kind, int64_t groupSize) {
+  const bool knowsGroup = kind == CollectiveKind::AllGather || kind == CollectiveKind::ReduceScatter;
+  return planner.countIsBound && !(knowsGroup && groupSize == planner.size);
 }
 
 /// As far as a call with block tables is known before its program is. What is wrong with the tables is found later.
@@ -222,8 +223,19 @@ void sizeByTables(const BlockTables &blocks, const CallArguments &arguments, con
   };
   auto [inputBytes, inputEnd] = bytesOf(blocks.input);
   auto [outputBytes, outputEnd] = bytesOf(blocks.output);
+  // Where a list chooses rows, tables number those of the list, and the buffer has others.
+  auto bytesOfRows = [&](int64_t numRows) {
+    int64_t numElements = 0, numBytes = 0;
+    bool isTooLarge = __builtin_mul_overflow(numRows, arguments.rows->elements, &numElements) ||
+                      __builtin_mul_overflow(numElements, int64_t(call.elementBytes), &numBytes);
+    return isTooLarge ? INT64_MAX : std::max<int64_t>(numBytes, 0);
+  };
+  if (arguments.rows && !arguments.rows->input.empty())
+    inputEnd = bytesOfRows(arguments.rows->inputRows);
+  if (arguments.rows && !arguments.rows->output.empty())
+    outputEnd = bytesOfRows(arguments.rows->outputRows);
   int64_t boundBytes = 0;
-  if (isBound(planner, *arguments.collective) &&
+  if (isBound(planner, *arguments.collective, planner.size) &&
       (__builtin_mul_overflow(std::max<int64_t>(arguments.count, 0), call.elementBytes, &boundBytes) ||
        __builtin_mul_overflow(boundBytes, planner.size, &boundBytes)))
     boundBytes = INT64_MAX;
@@ -281,7 +293,7 @@ Status selectProgram(const PluginState &plugin, const CallArguments &arguments, 
 }
 
 /// What a call with block tables needs that is no matter of counts.
-Status checkTables(const CallArguments &arguments, const Planner &planner, const Call &call) {
+Status checkTables(const CallArguments &arguments, const Planner &planner, Call &call) {
   if (!arguments.blocks)
     return arguments.rows ? error(StatusCode::InvalidArgument, "a call with row lists needs block tables") : Status();
   const CollectiveFacts facts = factsOf(call.info->collective);
@@ -303,6 +315,7 @@ Status checkTables(const CallArguments &arguments, const Planner &planner, const
   if (arguments.rows && !proof->takesRows)
     return error(StatusCode::InvalidArgument, "program '{}' takes no row lists on mesh {}", call.info->name,
                  call.mesh.toString());
+  call.takesRows = proof->takesRows;
   return {};
 }
 
@@ -321,18 +334,18 @@ Status sizeTabled(const BlockTables &blocks, const CallArguments &arguments, con
     if (Status status = takeRows(*arguments.rows, call); !status.isOk())
       return status;
   call.key.count = std::max(call.tables->longest, planner.longestBlock);
-  if (isBound(planner, call.info->collective)) {
+  if (isBound(planner, call.info->collective, group.size)) {
     if (call.tables->longest > arguments.count)
       return error(StatusCode::InvalidArgument, "a block has {} elements, and the call says that none has more than {}",
                    call.tables->longest, arguments.count);
     call.key.count = arguments.count;
   }
-  int64_t ownBytes = std::max(call.tables->numElements[KOLO_INPUT], call.tables->numElements[KOLO_OUTPUT]);
-  call.largestBytes = std::max(ownBytes * call.elementBytes, planner.largestBytes);
-  int64_t wholeBytes = 0;
+  int64_t wholeBytes = 0; // at least that of all blocks of a rank
   if (__builtin_mul_overflow(call.key.count, call.elementBytes, &wholeBytes) ||
       __builtin_mul_overflow(wholeBytes, group.size, &wholeBytes))
     return error(StatusCode::InvalidArgument, "{} elements in a block are too many", call.key.count);
+  const int64_t elements = std::max(call.tables->numElements[KOLO_INPUT], call.tables->numElements[KOLO_OUTPUT]);
+  call.largestBytes = std::max(elements * call.elementBytes, planner.largestBytes);
   return {};
 }
 

@@ -104,8 +104,9 @@ struct Call : CallPlace, CallElements, CallBuffers {
   size_t scratchBytes = 0;
   bool publishes = false;
   bool hasPackets = false;
-  int64_t numLanes = 1; // of every rank; the caller of planCall sets it
-  int tableLanes = 0;   // on devices, as the entry says that selected the program; 0: none does
+  bool takesRows = false; // the call has block tables, and any rank may have row lists, too
+  int64_t numLanes = 1;   // of every rank; the caller of planCall sets it
+  int tableLanes = 0;     // on devices, as the entry says that selected the program; 0: none does
 
   int64_t unitBytes() const { return key.count * elementBytes; }
   bool isWidened() const { return computedType != key.type; }

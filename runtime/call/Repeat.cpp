@@ -3,6 +3,7 @@
 // The last call was that of an agreement, and this one is the same on every rank, because plugin and arguments are
 // the same, but for what the program ignores. So each rank knows what its peers know. Nothing but the proof orders this
 // call behind the last one: it covers calls back to back, however late a rank is. Hence:
+// - It has no block tables. Each rank knows its own: where one has those of the last call, another may have others.
 // - The program has no entry barrier, and is proved on this mesh.
 // - Only this rank needs to know where its buffers are: they are staged, or peers access only the runtime's memory, or
 //   every rank is alone on its host and TCP carries the call.
@@ -27,9 +28,8 @@ namespace kolo::runtime {
 
 bool mayRepeat(const Plan &plan, const Peers &peers) {
   const Call &call = plan.call;
-  return peers.hosts().areSeveral() && (!call.tables || plan.buffers.pieces.number == 1) && !call.info->enters &&
-         call.isProved && !call.publishes && !call.hasPackets &&
-         (peers.links()->areApart() || isStaged(plan.buffers.staging) || !call.isShared());
+  return peers.hosts().areSeveral() && !call.tables && !call.info->enters && call.isProved && !call.publishes &&
+         !call.hasPackets && (peers.links()->areApart() || isStaged(plan.buffers.staging) || !call.isShared());
 }
 
 /// Gives an agreed plan the buffers of this call. Peers notice nothing. InvalidArgument. May throw std::bad_alloc.
@@ -67,9 +67,7 @@ Status CommunicatorState::reload(Plan &plan, const PluginState &plugin, const Ca
   CallArguments named = arguments;
   named.program = plugin.manifest.programs[static_cast<size_t>(plan.call.key.program)].name;
   named.mesh = plan.call.mesh;
-  Planner planner{ranks->rank(), ranks->size()};
-  planner.longestBlock = plan.call.tables ? plan.call.key.count : 0;
-  planner.largestBytes = plan.call.tables ? plan.call.largestBytes : 0;
+  const Planner planner{ranks->rank(), ranks->size()};
   Result<Call> planned = planCall(plugin, named, *segments, planner);
   if (!planned.isOk())
     return planned.status();

@@ -27,10 +27,13 @@ struct TableLayout {
   }
 };
 
-/// Where the blocks of a rank are in what its kernel takes for the buffer.
+/// Where the blocks of a rank are in what its kernel takes for the buffer. Staged buffers of all ranks lie alike, so
+/// these places stand for those of peers, too, also where this rank has no such buffer.
 std::vector<int64_t> placesIn(const DevicePlan &plan, const Call &call, size_t role, int64_t count) {
-  std::vector<int64_t> places = call.tables->places[role];
-  for (size_t block = 0; plan.isStaged && block < places.size(); ++block)
+  if (!plan.isStaged)
+    return call.tables->places[role];
+  std::vector<int64_t> places(static_cast<size_t>(role == KOLO_INPUT ? call.largest.input : call.largest.output));
+  for (size_t block = 0; block < places.size(); ++block)
     places[block] = static_cast<int64_t>(block) * count;
   return places;
 }

@@ -79,7 +79,7 @@ struct DevicePlan {
   struct Pieces {
     int64_t count = 0; // of each
     std::shared_ptr<DeviceShape> shape;
-    std::array<std::shared_ptr<DeviceTable>, 2> tables; // by turn; both are the same if the call is not staged
+    std::array<std::shared_ptr<DeviceTable>, 2> tables; // by turn; both are the same unless the plan shares its tables
   };
 
   std::shared_ptr<const PluginState> plugin;

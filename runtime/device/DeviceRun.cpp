@@ -34,9 +34,12 @@ Result<PreparedCall> DeviceState::prepare(std::shared_ptr<const PluginState> plu
   called.clear();
   for (const RankBuffers &own : buffers)
     called.push_back(places.locate(own));
-  DevicePlan *plan = plans.find({plugin->load, arguments}, called);
+  // The tables are those of the ranks' buffers. `count` may bound their blocks, so calls that differ in it differ.
+  CallArguments named = arguments;
+  named.blocks = nullptr;
+  DevicePlan *plan = plans.find({plugin->load, named}, called);
   if (!plan)
-    return prepareNew(std::move(plugin), arguments);
+    return prepareNew(std::move(plugin), named);
   if (Status status = announce(*plan, {}); !status.isOk())
     return status;
   return PreparedCall{plan, nullptr};

@@ -92,6 +92,41 @@ KOLO_COLLECTIVE(misforwardedAllToAll, AllToAll, Mesh("node", "gpu")) {
   c.copy(stage[{me[node], all}], out[{me[node], all}]);
 }
 
+// All moves of the fuse are as long as its slice, which lies where the first rank's block belongs.
+KOLO_COLLECTIVE(misfusedAllGather, AllGather, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output(), misfused = c.scratch("misfused", out);
+  c.copy(in, misfused[0]);
+  c.copy(misfused[0], out[me]);
+  c.send(misfused[0]).to(me.others(d)).at(out[me]);
+}
+
+// A block of another node lies where this node's table tells of one of this node.
+KOLO_COLLECTIVE(crossedAllGather, AllGather.over("gpu"), Mesh("node", "gpu")) {
+  auto [node, gpu] = c.dims<2>();
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output(), crossed = c.scratch("crossed", out);
+  c.copy(in, out[me[gpu]]);
+  c.send(in).to(me.next(node)).at(crossed[me[gpu]]);
+  c.send(crossed[me[gpu]]).to(me.next(node, -1).others(gpu)).at(out[me[gpu]]);
+}
+
+// Each rank holds chunks of two blocks in one block of its own, which two ranks have sent.
+KOLO_COLLECTIVE(mixedReduceScatter, ReduceScatter, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer in = c.input().grid(d, 2), out = c.output().grid(2), mixed = c.scratch("mixed", out);
+  c.copy(in[me], out);
+  for (int64_t half = 0; half < 2; ++half) {
+    for (int64_t step = 1; step < 5; ++step)
+      if (step != 3)
+        c.send(in[{me[d] + step, half}]).to(me.next(d, step)).at(out[half]).reduce();
+    c.send(in[{me[d] - 2, half}]).to(me.next(d, half + 1)).at(mixed[half]);
+    c.send(mixed[half]).to(me.next(d, -3 - half)).at(out[half]).reduce();
+  }
+}
+
 const Definition &named(const std::string &name) {
   for (const Definition &definition : registeredChoreographies())
     if (definition.name == name)
@@ -114,6 +149,16 @@ TEST(BlockTables, AreRefusedWhereAPlaceIsThatOfAnotherBlock) {
   EXPECT_EQ(reasonOf(named("misplacedAllToAll"), {3}), "moves a chunk to a block of another length");
   EXPECT_EQ(reasonOf(definitionOf("bineAllGather"), {8}),
             "moves a chunk of another block than the one that says how long it is");
+  EXPECT_EQ(reasonOf(named("misfusedAllGather"), {4}),
+            "moves a chunk of another block than the one that says how long it is");
+  EXPECT_EQ(reasonOf(named("mixedReduceScatter"), {5}),
+            "moves chunks of blocks of different lengths to one block of the program's own memory");
+}
+
+TEST(BlockTables, AreRefusedWhereBlocksComeToAnotherGroup) {
+  EXPECT_EQ(reasonOf(named("crossedAllGather"), {2, 2}),
+            "moves a chunk to another group of ranks, whose tables are others");
+  EXPECT_EQ(whyNot(definitionOf("nodeLocalAllGather"), {2, 4}), "");
 }
 
 TEST(BlockTables, AreTakenWhereLengthsComeWithTheBlocks) {

@@ -463,6 +463,40 @@ TEST(BlockTables, GoToOtherHosts) {
   }
 }
 
+/// From call to call the block between two ranks grows, and the third has the same tables all the time. Without entry
+/// barrier, a call without tables would be repeated there without an exchange.
+TEST(BlockTables, MayStayTheSameOnSomeRanks) {
+  const CompiledAlgorithm algorithm("directAllToAll", /*optimize=*/true, {.entry = kolo::Entry::Credits}, {"rank"});
+  const runtime::Mesh mesh = *runtime::Mesh::parse("rank=3");
+  auto body = [&](runtime::Communicator &communicator) -> std::string {
+    const int64_t rank = communicator.rank();
+    std::string wrong;
+    for (int64_t call = 0; call < 6; ++call) {
+      auto countOf = [&](int64_t giver, int64_t taker) {
+        return giver == 1 || taker == 1 || giver == taker ? int64_t(10) : 10 + call / 2 * 5;
+      };
+      Counts given, taken;
+      std::vector<int32_t> input, output, expected;
+      for (int64_t peer = 0; peer < 3; ++peer) {
+        given.push_back(countOf(rank, peer));
+        taken.push_back(countOf(peer, rank));
+        input.insert(input.end(), size_t(given.back()), int32_t(100 * call + 10 * rank + peer));
+        expected.insert(expected.end(), size_t(taken.back()), int32_t(100 * call + 10 * peer + rank));
+      }
+      output.assign(expected.size(), -1);
+      const runtime::BlockTables tables = {{given, {}}, {taken, {}}};
+      runtime::CallArguments arguments{"directAllToAll", mesh, 0, runtime::DataType::I32};
+      arguments.input = input.data();
+      arguments.output = output.data();
+      arguments.blocks = &tables;
+      wrong += communicator.run(algorithm.plugin(), arguments).message();
+      wrong += output == expected ? "" : "call " + std::to_string(call) + " is wrong; ";
+    }
+    return wrong;
+  };
+  EXPECT_EQ(kolo::test::onHosts(3, kolo::test::alone, {20000, 1}, body), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryBlockwiseAlgorithm, testing::ValuesIn(blockwiseAlgorithmNames()),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryTabledPacketAlgorithm,

@@ -1,6 +1,8 @@
 // Calls whose blocks are rows that lists choose: mistakes in lists, and programs that take none.
 #include "Shipped.h"
 
+#include <numeric>
+
 using namespace kolo::conformance;
 using namespace kolo::runtime;
 using kolo::test::expectStatus;
@@ -220,6 +222,41 @@ TEST(RowLists, SayWhereForwardedRowsLie) {
   for (const char *memory : {"attach", "staged"}) {
     ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
     EXPECT_EQ(kolo::test::runRanks(Launch::Forked, 4, {20000, 1}, body), "") << memory;
+  }
+}
+
+/// Rank 0 gives rows of a list; rank 1 has none, and a plain output. The call is staged in several pieces.
+TEST(RowLists, MayBeOfSomeRanksAlone) {
+  constexpr int64_t count = 40000;
+  const Mesh mesh = *Mesh::parse("rank=2");
+  auto body = [&](Communicator &communicator) -> std::string {
+    const int rank = communicator.rank();
+    const std::vector<int64_t> counts = {count, count};
+    std::vector<int32_t> input(2 * count), output(2 * count, -1), list(2 * count / rowElements);
+    for (size_t i = 0; i < input.size(); ++i)
+      input[i] = int32_t(i) + (rank << 20);
+    std::iota(list.rbegin(), list.rend(), 0); // the rows in reverse order
+    const auto numListed = int64_t(list.size());
+    const BlockTables tables = {{counts, {}}, {counts, {}}};
+    const RowLists rows = {rowElements, list, {}, numListed, 0, {}};
+    CallArguments arguments{"", mesh, 0, DataType::I32};
+    arguments.input = input.data();
+    arguments.output = output.data();
+    arguments.blocks = &tables;
+    arguments.rows = rank == 0 ? &rows : nullptr;
+    if (Status status = communicator.run(allToAll(), arguments); !status.isOk())
+      return status.message();
+    for (int64_t i = 0; i < 2 * count; ++i) {
+      const int64_t giver = i / count, at = rank * count + i % count;
+      const int64_t from = giver == 0 ? (numListed - 1 - at / rowElements) * rowElements + at % rowElements : at;
+      if (output[size_t(i)] != int32_t(from) + int32_t(giver << 20))
+        return "element " + std::to_string(i) + " is wrong";
+    }
+    return "";
+  };
+  for (const char *memory : {"attach", "staged"}) {
+    ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);
+    EXPECT_EQ(kolo::test::runRanks(Launch::Forked, 2, {20000, 1}, body), "") << memory;
   }
 }
 

@@ -126,6 +126,8 @@ TEST(BlockCounts, ThatCannotBeAreRefused) {
                                    "that can be read: No such file or directory");
   test::TemporaryFolder folder;
   std::ofstream(folder.file("bad")) << "1 2 -3";
+  std::ofstream(folder.file("huge")) << "1e308 1e308";
+  EXPECT_EQ(mistakeOf(folder.file("huge")), "'1e308' in " + folder.file("huge") + " is no count");
   EXPECT_EQ(mistakeOf(folder.file("bad")), "'-3' in " + folder.file("bad") + " is no count");
 }
 

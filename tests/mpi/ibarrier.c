@@ -390,6 +390,25 @@ static void freed(void) {
   check(countDescriptors() <= atFirst, "descriptors remain");
 }
 
+/* The communicator has begun to learn its name, and is freed before the door has asked for it. */
+static void freedUnnamed(void) {
+  for (int round = 0; round < 3000; ++round) { /* libraries have 2,048 numbers for communicators, or fewer */
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 0; i < 4; ++i) {
+      MPI_Request request;
+      MPI_Ibarrier(comm, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    if (round % 2)
+      MPI_Comm_free(&comm);
+    else
+      MPI_Comm_disconnect(&comm);
+    if (round < 16 || round % 100 == 0)
+      MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
 /* Communicators on which there are no collectives but these barriers, and whose ranks have begun different numbers of
  * them when they come to a barrier of all. */
 static void only(void) {
@@ -536,9 +555,11 @@ static void threads(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct Case cases[] = {{"order", order},       {"many", many},       {"mixed", mixed}, {"any", any},
-                               {"progress", progress}, {"random", random_},  {"freed", freed}, {"only", only},
-                               {"early", early},       {"misused", misused}, {"late", late},   {"death", death}};
+  const struct Case cases[] = {
+      {"order", order},       {"many", many},      {"mixed", mixed},     {"any", any},
+      {"progress", progress}, {"random", random_}, {"freed", freed},     {"freed-unnamed", freedUnnamed},
+      {"only", only},         {"early", early},    {"misused", misused}, {"late", late},
+      {"death", death}};
   if (argc > 1 && strcmp(argv[1], "threads") == 0) {
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);

@@ -6,6 +6,7 @@ program ibarrier08
   integer :: indices(3)
   type(MPI_Request) :: requests(3)
   type(MPI_Status) :: statuses(3)
+  type(MPI_Comm) :: other
   logical :: flag
   call MPI_Init()
   call MPI_Comm_rank(MPI_COMM_WORLD, rank)
@@ -67,6 +68,16 @@ program ibarrier08
     i = i + number
   end do
   call check()
+  ! Communicators that are freed before their ranks connect.
+  do i = 1, 2
+    call MPI_Comm_dup(MPI_COMM_WORLD, other)
+    do number = 1, 4
+      call MPI_Ibarrier(other, requests(1))
+      call MPI_Wait(requests(1), MPI_STATUS_IGNORE)
+    end do
+    call MPI_Comm_free(other)
+    if (other /= MPI_COMM_NULL) call MPI_Abort(MPI_COMM_WORLD, 9)
+  end do
   call MPI_Finalize()
 contains
   ! Two barriers, and a call that MPI itself makes.

@@ -114,18 +114,34 @@ Forwarding forwardByHydra(const Words &command, size_t launcher, const std::stri
   return result;
 }
 
-/// What srun is told to pass on, with the variables too. Nothing to change: it passes on everything.
-std::optional<std::string> exportsOfSlurm(const std::string &exported, const Words &variables) {
-  if (exported == "ALL" || exported.starts_with("ALL,"))
-    return std::nullopt;
-  bool isNone = exported == "NONE" || exported == "NIL";
-  return (isNone ? "" : exported + ",") + join(variables, ",");
+/// What srun is told to pass on, with the door and the variables too. A value that it is told for LD_PRELOAD goes
+/// behind the door: it would replace the launcher's own.
+std::string exportsOfSlurm(const std::string &exported, const std::string &door, Words variables) {
+  const bool isNone = exported == "NONE" || exported == "NIL",
+             isAll = exported == "ALL" || exported.starts_with("ALL,");
+  const std::string assigned = std::string(preloadName) + "=";
+  Words words;
+  bool isAssigned = false;
+  for (std::string_view rest = isNone ? std::string_view() : exported; !rest.empty();) {
+    std::string word(rest.substr(0, rest.find(',')));
+    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+    if (word.starts_with(assigned)) {
+      isAssigned = true;
+      word.insert(assigned.size(), door + ":");
+    }
+    words.push_back(std::move(word));
+  }
+  if (isAll)
+    variables.clear();
+  else if (!isAssigned)
+    variables.insert(variables.begin(), preloadName);
+  words.insert(words.end(), variables.begin(), variables.end());
+  return join(words, ",");
 }
 
-Forwarding forwardBySlurm(const Words &command, size_t launcher, const std::string &preload, Words variables) {
+Forwarding forwardBySlurm(const Words &command, size_t launcher, const std::string &preload, const Words &variables) {
   constexpr std::string_view option = "--export=";
   Forwarding result = {command, {{preloadName, preload}}};
-  variables.insert(variables.begin(), preloadName);
   bool isTold = false;
   for (size_t at = launcher + 1; at < command.size(); ++at) {
     bool isOneWord = command[at].starts_with(option);
@@ -133,13 +149,12 @@ Forwarding forwardBySlurm(const Words &command, size_t launcher, const std::stri
       continue;
     isTold = true;
     std::string exported = isOneWord ? command[at].substr(option.size()) : command[at];
-    if (std::optional<std::string> changed = exportsOfSlurm(exported, variables))
-      result.command[at] = (isOneWord ? std::string(option) : "") + *changed;
+    result.command[at] = (isOneWord ? std::string(option) : "") + exportsOfSlurm(exported, preload, variables);
   }
   const char *exported = std::getenv("SLURM_EXPORT_ENV");
-  if (!isTold && exported && *exported)
-    if (std::optional<std::string> changed = exportsOfSlurm(exported, variables))
-      result.environment.push_back({"SLURM_EXPORT_ENV", *changed});
+  const std::string changed = !isTold && exported && *exported ? exportsOfSlurm(exported, preload, variables) : "";
+  if (!changed.empty() && changed != exported)
+    result.environment.push_back({"SLURM_EXPORT_ENV", changed});
   return result;
 }
 

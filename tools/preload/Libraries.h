@@ -23,10 +23,10 @@ std::optional<std::string> findDoor(const MpiAbi &abi);
 
 /// The door for NCCL. Nothing: it was not built.
 std::optional<std::string> findNcclDoor();
-/// Whether an executable loads NCCL, directly or not. Runs the system's `ldd`.
+/// Whether an executable loads NCCL, directly or not. Runs the loader that the executable names, with `--list`.
 bool loadsNccl(const std::string &executable);
 
-/// The MPI that an executable loads, directly or not; null: none. Runs the system's `ldd`.
+/// The MPI that an executable loads, directly or not; null: none. Runs its loader likewise.
 const MpiAbi *mpiOf(const std::string &executable);
 /// The MPI that a launcher belongs to, by what stands in its file, a program or a script, which is not run; null:
 /// unknown.

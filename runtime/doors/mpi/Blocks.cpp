@@ -49,9 +49,9 @@ void Blocks::append(const void *memory, const Block &block) {
 void Blocks::add(const void *memory, MPI_Aint offset, int count, MPI_Datatype type) {
   Block block = {reinterpret_cast<uintptr_t>(memory) + static_cast<uintptr_t>(offset), 0, count, type, true};
   const bool isWrong = count < 0 || (count > 0 && type == MPI_DATATYPE_NULL);
-  const int64_t numBytes = count > 0 && !isWrong ? bytesOf(count, type) : 0; // below 0: of MPI_UNDEFINED
+  const int64_t numBytes = count > 0 && !isWrong ? bytesOf(count, type) : 0;
   hasWrong = hasWrong || isWrong;
-  hasTooLarge = hasTooLarge || numBytes < 0;
+  hasTooLarge = hasTooLarge || numBytes < 0 || (count > 0 && numBytes / count > INT_MAX);
   block.units = std::max<int64_t>(numBytes, 0);
   block.isPlain = block.units == 0 || findBasicType(type);
   append(memory, block);

@@ -110,8 +110,9 @@ Carrier::Carrier(MPI_Comm of) : owner(of) {
 
 void Carrier::endNaming() {
   OwnCalls own;
-  if (naming && naming->request != MPI_REQUEST_NULL)
-    PMPI_Wait(&naming->request, MPI_STATUS_IGNORE);
+  const std::unique_ptr<Naming> ended = std::move(naming);
+  if (ended && ended->request != MPI_REQUEST_NULL)
+    PMPI_Wait(&ended->request, MPI_STATUS_IGNORE);
 }
 
 Carrier::~Carrier() { endNaming(); }
@@ -130,11 +131,11 @@ void Carrier::makeWindow(const void *memory, size_t sizeBytes) {
 }
 
 void Carrier::close() {
-  endNaming();
   windows.clear();
   communicator.reset();
   isTooEarly = false;
   whyNot = "after MPI_Finalize";
+  endNaming();
 }
 
 bool Carrier::isWorthConnecting(const BlockOfCall &block) {

@@ -78,7 +78,10 @@ public:
   /// Counts a call that the caller forwards.
   std::nullopt_t forward(const char *function, const char *reason) const;
 
-  /// Leaves Kolo's communicator; later calls are forwarded. All ranks come to it.
+  /// Completes what the door has begun on the communicator. Blocking.
+  void endNaming();
+
+  /// Leaves Kolo's communicator; later calls are forwarded. All ranks come to it. This object may be gone afterwards.
   void close();
 
 private:
@@ -107,7 +110,6 @@ private:
   void connect(const runtime::AllGather &exchange);
   runtime::Status exchangeHere(const void *own, size_t sizeBytes, void *all) const;
   void beginNaming();
-  void endNaming();
   /// Makes a buffer in memory of MPI_Alloc_mem a window of this communicator.
   void makeWindow(const void *memory, size_t sizeBytes);
   /// Whether the ranks may try to connect, the same on all of them. `tag`: the name that the program gave the

@@ -1,8 +1,10 @@
 // Completions: the functions of MPI that complete requests, and MPI_Ibarrier, whose requests they are about. Each lets
 // MPI complete those barriers that are over, and then is MPI's own function. Those that wait see to it that MPI's
-// function need not wait for a barrier, because only the door knows when that is over.
+// function need not wait for a barrier, because only the door knows when that is over. Those that free a communicator
+// first complete the door's own request there.
 #include "Calls.h"
 #include "PendingBarriers.h"
+#include "Process.h"
 
 using namespace kolo::mpi;
 
@@ -12,6 +14,20 @@ KOLO_MPI_API int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request) {
     if (auto code = carrier->beginBarrier(request))
       return *code;
   return next(comm, request);
+}
+
+KOLO_MPI_API int MPI_Comm_free(MPI_Comm *comm) {
+  static auto *const next = nextDefinition(&MPI_Comm_free, "MPI_Comm_free");
+  if (comm)
+    prepareToFree(*comm);
+  return next(comm);
+}
+
+KOLO_MPI_API int MPI_Comm_disconnect(MPI_Comm *comm) {
+  static auto *const next = nextDefinition(&MPI_Comm_disconnect, "MPI_Comm_disconnect");
+  if (comm)
+    prepareToFree(*comm);
+  return next(comm);
 }
 
 KOLO_MPI_API int MPI_Wait(MPI_Request *request, MPI_Status *status) {

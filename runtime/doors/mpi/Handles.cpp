@@ -119,8 +119,11 @@ int64_t bytesOf(int count, MPI_Datatype type) {
     return -1;
   if (const BasicType *basic = findBasicType(type)) [[likely]]
     return basic->sizeBytes * count;
-  int sizeBytes = 0;
-  return PMPI_Type_size(type, &sizeBytes) == MPI_SUCCESS ? int64_t(sizeBytes) * count : -1;
+  MPI_Count sizeBytes = 0;
+  int64_t numBytes = 0;
+  if (PMPI_Type_size_x(type, &sizeBytes) != MPI_SUCCESS || sizeBytes < 0)
+    return -1;
+  return __builtin_mul_overflow(int64_t(sizeBytes), count, &numBytes) ? -1 : numBytes;
 }
 
 std::optional<Element> findPair(MPI_Datatype type) {

@@ -67,13 +67,20 @@ int onCommunicatorFreed(MPI_Comm, int, void *value, void *) {
   return MPI_SUCCESS;
 }
 
+/// One that is still there; null: none is. MPI may free a communicator, and so delete its carrier, while one is closed.
+Carrier *takeCarrier() {
+  std::scoped_lock lock(state().mutex);
+  if (state().carriers.empty())
+    return nullptr;
+  return state().carriers.extract(state().carriers.begin()).value();
+}
+
 /// MPI_Finalize frees the attributes of MPI_COMM_SELF before it does anything else: the last one that was set first.
 /// The callbacks of the program's own attributes may still call collectives. So this attribute is set in MPI_Init,
 /// before the program can set one: then it is the last on all ranks.
 int onFinalize(MPI_Comm, int, void *, void *) {
   isFinalized = true;
-  std::scoped_lock lock(state().mutex);
-  for (Carrier *carrier : state().carriers)
+  while (Carrier *carrier = takeCarrier())
     carrier->close();
   if (state().door && state().door->wantsStatistics() && rollCall().isFirst(state().rank))
     print(state().door->statistics());
@@ -152,13 +159,19 @@ Door *openDoor() {
   return &door;
 }
 
-Carrier *attachCarrier(MPI_Comm communicator) {
+/// Null: it has none. Nothing: MPI does not know the communicator.
+std::optional<Carrier *> findCarrier(MPI_Comm communicator) {
   void *found = nullptr;
   int hasFound = 0;
   if (PMPI_Comm_get_attr(communicator, state().keyval, static_cast<void *>(&found), &hasFound) != MPI_SUCCESS)
-    return nullptr;
-  if (hasFound)
-    return static_cast<Carrier *>(found);
+    return std::nullopt;
+  return hasFound ? static_cast<Carrier *>(found) : nullptr;
+}
+
+Carrier *attachCarrier(MPI_Comm communicator) {
+  std::optional<Carrier *> found = findCarrier(communicator);
+  if (!found || *found)
+    return found.value_or(nullptr);
   auto *made = new Carrier(communicator);
   if (PMPI_Comm_set_attr(communicator, state().keyval, made) != MPI_SUCCESS) {
     delete made;
@@ -240,6 +253,14 @@ Carrier *carrierOf(MPI_Comm communicator) {
   OwnCalls own;
   last = {handle, attachCarrier(communicator), freed};
   return last.carrier;
+}
+
+void prepareToFree(MPI_Comm communicator) {
+  if (communicator == MPI_COMM_NULL || state().keyval == MPI_KEYVAL_INVALID || isFinalized)
+    return;
+  OwnCalls own;
+  if (std::optional<Carrier *> found = findCarrier(communicator); found && *found)
+    (*found)->endNaming();
 }
 
 std::vector<Carrier *> allCarriers() {

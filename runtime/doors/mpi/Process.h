@@ -54,6 +54,11 @@ bool wasSeen();
 /// The carrier that hangs on this communicator; made when there is none. Null for MPI_COMM_NULL and where MPI refuses.
 Carrier *carrierOf(MPI_Comm communicator);
 
+/// Before the program frees a communicator. Ends what the door has begun on it: MPICH keeps a communicator until the
+/// last request of it is over, and would free it inside of any other call. Blocks until rank 0 of it has begun as many
+/// barriers as this rank: freeing is collective.
+void prepareToFree(MPI_Comm communicator);
+
 /// Those of communicators that were not freed yet.
 std::vector<Carrier *> allCarriers();
 

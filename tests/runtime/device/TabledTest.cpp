@@ -71,6 +71,7 @@ struct MemberBlocks {
   int64_t lengths[2] = {}; // elements of each buffer
 };
 
+constexpr int root = 1;
 constexpr size_t memoryBytes = size_t(1) << 20, outputPlace = memoryBytes / 2;
 
 /// One rank with memory for its buffers, in a window or not. Where they begin differs from rank to rank.
@@ -87,14 +88,32 @@ struct BlocksMember {
 
   /// A null input: the one that `fill` writes.
   Status start(const MemberBlocks &tabled, int64_t count = 1000, const std::byte *input = nullptr) {
-    const BlockTables tables = tabled.tables();
+    return start(tabled.isAllGather ? "ringAllGather" : "directAllToAll", tabled.tables(), count, input);
+  }
+  Status start(const char *program, const BlockTables &tables, int64_t count, const std::byte *input = nullptr) {
     CallArguments arguments = member.job.arguments();
-    arguments.program = tabled.isAllGather ? "ringAllGather" : "directAllToAll";
+    arguments.program = program;
+    if (arguments.program == "ownAllGather")
+      arguments.mesh = *kolo::runtime::Mesh::create({{"node", numRanks}, {"gpu", 1}});
+    arguments.root = root;
     arguments.count = count;
     arguments.blocks = &tables;
     arguments.input = input ? input : static_cast<std::byte *>(memory->data()) + inputOffset();
     arguments.output = static_cast<std::byte *>(memory->data()) + outputOffset();
     return member.communicator.run(member.plugin, arguments, member.stream.handle());
+  }
+  /// A call whose buffers have these contents before and after. The output is `unwritten` before.
+  std::string run(const char *program, const BlockTables &tables, int64_t count, const std::vector<int32_t> &input,
+                  const std::vector<int32_t> &output) {
+    const std::vector<int32_t> spoilt(output.size(), unwritten);
+    std::vector<int32_t> found(output.size());
+    EXPECT_EQ(memory->write(inputOffset(), input.data(), input.size() * 4).message(), "");
+    EXPECT_EQ(memory->write(outputOffset(), spoilt.data(), spoilt.size() * 4).message(), "");
+    Status status = start(program, tables, count);
+    if (status.isOk())
+      status = member.communicator.synchronize();
+    EXPECT_EQ(memory->read(outputOffset(), found.data(), found.size() * 4).message(), "");
+    return status.message() + (found == output ? "" : std::string(program) + " is wrong; ");
   }
   void fill(const MemberBlocks &tabled, int turn) {
     const std::vector<int32_t> input = tabled.input(turn), output(static_cast<size_t>(tabled.lengths[1]), unwritten);
@@ -327,6 +346,60 @@ TEST_P(MemberTables, SayWhatEachRankGivesAndTakes) {
                     for (int again = 0; again < 2; ++again)
                       wrong += own.run({gathered, own.rank(), true}, turn++);
                     return wrong;
+                  }),
+            "");
+}
+
+/// Ranks that are not the root have no table of its buffer.
+TEST_P(MemberTables, GoToARootAndComeFromIt) {
+  EXPECT_EQ(inAll(launch(),
+                  [&](Communicator &host) -> std::string {
+                    BlocksMember own(host, inWindow());
+                    const auto rank = static_cast<size_t>(own.rank());
+                    const Numbers counts = {5, 900, 7}, places = {910, 3, 920}, one = {counts[rank]};
+                    std::vector<int32_t> part, whole(rank == root ? 930 : 0, unwritten);
+                    for (int64_t i = 0; i < one[0]; ++i)
+                      part.push_back(elementOf(own.rank(), i, 0));
+                    for (size_t block = 0; rank == root && block < numRanks; ++block)
+                      for (int64_t i = 0; i < counts[block]; ++i)
+                        whole[static_cast<size_t>(places[block] + i)] = elementOf(static_cast<int>(block), i, 0);
+                    const BlockTable ofPart = {one, {}},
+                                     ofWhole = rank == root ? BlockTable{counts, places} : BlockTable{};
+                    std::string wrong;
+                    for (int again = 0; again < 2; ++again)
+                      wrong += own.run("directGather", {ofPart, ofWhole}, 900, part, whole) +
+                               own.run("directScatter", {ofWhole, ofPart}, 901, whole, part);
+                    return wrong;
+                  }),
+            "");
+}
+
+/// What a rank does not know of other groups, `count` says.
+TEST_P(MemberTables, OfGroupsHaveOtherLongestBlocks) {
+  EXPECT_EQ(inAll(launch(),
+                  [&](Communicator &host) -> std::string {
+                    BlocksMember own(host, inWindow());
+                    const Numbers one = {100 * own.rank() + 7};
+                    const std::vector<int32_t> content(static_cast<size_t>(one[0]), own.rank());
+                    return own.run("ownAllGather", {{one, {}}, {one, {}}}, 300, content, content);
+                  }),
+            "");
+}
+
+/// Rank 1's block to itself grows, and all ranks say so: those whose tables are as before, too.
+TEST_P(MemberTables, OfARepeatedCallMayHaveAnotherBound) {
+  EXPECT_EQ(inAll(launch(),
+                  [&](Communicator &host) -> std::string {
+                    BlocksMember own(host, inWindow());
+                    Matrix grown = skewed;
+                    grown[1][1] = 1500;
+                    std::string wrong = own.run({skewed, own.rank(), false}, 0);
+                    const MemberBlocks tabled(grown, own.rank(), false);
+                    own.fill(tabled, 1);
+                    Status status = own.start(tabled, 2000);
+                    if (status.isOk())
+                      status = own.member.communicator.synchronize();
+                    return wrong + status.message() + own.check(tabled, 1);
                   }),
             "");
 }

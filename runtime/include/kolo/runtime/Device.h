@@ -182,7 +182,8 @@ public:
   /// Returns when the launch is queued, which may be long before the peers call. All ranks call with the same plugin
   /// and arguments, in the same order. Where ranks are in several communicators, a buffer that peers access is either
   /// in windows on all ranks, at one offset, or in a window on none; only a call in place has one of its buffers at
-  /// another offset, as the collective defines it. If a buffer is in no window, the call runs in internal memory.
+  /// another offset, as the collective defines it. With block tables, its offset may differ by whole elements. If a
+  /// buffer is in no window, the call runs in internal memory.
   ///
   /// A call whose arguments and buffers were seen before allocates nothing and waits for nothing. Another one may
   /// allocate memory. If it needs more internal memory than there is, it waits on the host until all ranks call it. A
@@ -195,8 +196,9 @@ public:
   /// Block tables are read while this function runs, and copied for the device. A launch of a graph reads the copy that
   /// was made when the call was captured, never the caller's tables. Internal memory has room for a longest block in
   /// place of each block. Where ranks are in several communicators, a rank does not know the blocks of all others. So
-  /// in an all-to-all, a gather and a scatter `count` is then the same on all ranks, and no block of any rank is
-  /// longer. Otherwise `count` is ignored. A rank whose blocks are all empty passes buffers as the others do.
+  /// in an all-to-all, a gather and a scatter, and in any collective over a part of the mesh, `count` is then the same
+  /// on all ranks, and no block of any rank is longer. Otherwise all ranks pass the same `count`, and it means nothing.
+  /// A rank whose blocks are all empty passes buffers as the others do.
   ///
   ///   InvalidArgument  a buffer is null, too small, or memory that its users cannot access; the blocks do not fit; or
   ///                    ranks that share a device have more streams than it has hardware queues. Of block tables:

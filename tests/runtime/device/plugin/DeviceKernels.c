@@ -230,6 +230,80 @@ void directAllToAll_tables(const void *argument, const StandInBlock *block) {
   (void)meetAll(lane, 1, 1);
 }
 
+/* Every rank puts its block into the root's output. Semaphores: 0 entered, 1 data. */
+void directGather(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  Part part = partOf(lane);
+  if (meetAll(lane, 0, 0))
+    return;
+  if (part.bytes)
+    memcpy((char *)in->peers[KOLO_OUTPUT][in->root] + in->rank * in->count * in->elementBytes + part.begin,
+           (char *)in->local[KOLO_INPUT] + part.begin, (size_t)part.bytes);
+  (void)meetAll(lane, 1, 1);
+}
+
+void directGather_tables(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  Part part = partOfBlock(lane, in->blockCounts[KOLO_INPUT][0]);
+  if (meetAll(lane, 0, 0))
+    return;
+  if (part.bytes)
+    memcpy((char *)in->peers[KOLO_OUTPUT][in->root] +
+               in->peerPlaces[KOLO_OUTPUT][in->root][in->rank] * in->elementBytes + part.begin,
+           (char *)in->local[KOLO_INPUT] + in->blockPlaces[KOLO_INPUT][0] * in->elementBytes + part.begin,
+           (size_t)part.bytes);
+  (void)meetAll(lane, 1, 1);
+}
+
+/* Every rank pulls its block out of the root's input. Semaphores: 0 entered, 1 done. */
+void directScatter(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  Part part = partOf(lane);
+  if (meetAll(lane, 0, 0))
+    return;
+  if (part.bytes)
+    memcpy((char *)in->local[KOLO_OUTPUT] + part.begin,
+           (char *)in->peers[KOLO_INPUT][in->root] + in->rank * in->count * in->elementBytes + part.begin,
+           (size_t)part.bytes);
+  (void)meetAll(lane, 1, 1);
+}
+
+void directScatter_tables(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.in;
+  Part part = partOfBlock(lane, in->blockCounts[KOLO_OUTPUT][0]);
+  if (meetAll(lane, 0, 0))
+    return;
+  if (part.bytes)
+    memcpy((char *)in->local[KOLO_OUTPUT] + in->blockPlaces[KOLO_OUTPUT][0] * in->elementBytes + part.begin,
+           (char *)in->peers[KOLO_INPUT][in->root] + in->peerPlaces[KOLO_INPUT][in->root][in->rank] * in->elementBytes +
+               part.begin,
+           (size_t)part.bytes);
+  (void)meetAll(lane, 1, 1);
+}
+
+/* Over the last dimension of a mesh, which has size 1: every rank is a group. No semaphores. */
+void ownAllGather(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 0);
+  Part part = partOf(lane);
+  if (part.bytes)
+    memcpy((char *)lane.in->local[KOLO_OUTPUT] + part.begin, (char *)lane.in->local[KOLO_INPUT] + part.begin,
+           (size_t)part.bytes);
+}
+
+void ownAllGather_tables(const void *argument, const StandInBlock *block) {
+  Lane lane = laneOf(argument, block, 0);
+  const KoloDeviceInvocation *in = lane.in;
+  Part part = partOfBlock(lane, in->blockCounts[KOLO_INPUT][0]);
+  if (part.bytes)
+    memcpy((char *)in->local[KOLO_OUTPUT] + in->blockPlaces[KOLO_OUTPUT][0] * in->elementBytes + part.begin,
+           (char *)in->local[KOLO_INPUT] + in->blockPlaces[KOLO_INPUT][0] * in->elementBytes + part.begin,
+           (size_t)part.bytes);
+}
+
 /* Nobody ever signals the last rank, and everybody waits for it. */
 void hang(const void *argument, const StandInBlock *block) {
   Lane lane = laneOf(argument, block, 1);

@@ -44,7 +44,10 @@ static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, 
                                        {.name = "pullAllReduce", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "scratchAllReduce", .run = runNot, .scratchBytes = slotPerRank},
                                        {.name = "hang", .run = runNot, .scratchBytes = noScratch},
-                                       {.name = "directAllToAll", .run = runNot, .scratchBytes = noScratch}};
+                                       {.name = "directAllToAll", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "directGather", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "directScatter", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "ownAllGather", .run = runNot, .scratchBytes = noScratch}};
 #if defined(__x86_64__)
 static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, averageKernels}};
 #else
@@ -52,9 +55,12 @@ static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, ave
 #endif
 static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels};
 
-static const char *const kernels[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce", "hang", "directAllToAll"};
+static const char *const kernels[] = {"ringAllGather",  "pullAllReduce", "scratchAllReduce", "hang",
+                                      "directAllToAll", "directGather",  "directScatter",    "ownAllGather"};
 /* That of "hang" is missing, although the manifest says that it takes tables. */
-static const char *const tableKernels[] = {"ringAllGather_tables", NULL, NULL, NULL, "directAllToAll_tables"};
+static const char *const tableKernels[] = {
+    "ringAllGather_tables", NULL, NULL, NULL, "directAllToAll_tables", "directGather_tables", "directScatter_tables",
+    "ownAllGather_tables"};
 static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}, {KOLO_F16, KOLO_AVERAGE}};
 static const char noImage[] = ".version 7.0";
 static KoloDeviceImage images[] = {
