@@ -71,6 +71,20 @@ BlockLengths::Key BlockLengths::measuredKey(const Event &event, const MovedChunk
              : keyOf(*measure.table, event.destination.buffer, rank, moved.destinationChunk);
 }
 
+uint32_t BlockLengths::bufferOf(const Event &event, const Measure &measure) {
+  return measure.side == MoveSide::Source ? event.source.buffer : event.destination.buffer;
+}
+
+/// Only representatives are followed, so the blocks of memory must be translated with the ranks as those of the table.
+bool BlockLengths::liesLikeTable(uint32_t buffer, std::optional<BufferRole> table) const {
+  if (!table || group.isTrivial())
+    return true;
+  const uint32_t ofTable = *tracer.bufferOf(*table);
+  const size_t blocks = tracer.program().buffers[ofTable].numBlockDims;
+  auto blockDims = [&](uint32_t each) { return ArrayRef(group.chunkDims[each]).take_front(blocks); };
+  return buffer == ofTable || blockDims(buffer) == blockDims(ofTable);
+}
+
 bool BlockLengths::areInOneGroup(int64_t rank, int64_t other) const {
   return rank == other || memberOfGroup(tracer, rank, 0) == memberOfGroup(tracer, other, 0);
 }
@@ -78,17 +92,22 @@ bool BlockLengths::areInOneGroup(int64_t rank, int64_t other) const {
 void BlockLengths::follow(const Event &event, const MovedChunk &moved) {
   if (!areInOneGroup(moved.sourceOwner, moved.destinationOwner))
     return refuse(event, "moves a chunk to another group of ranks, whose tables are others");
-  const Key key = measuredKey(event, moved, *measures[event.op]);
-  const std::optional<Measure> &ofFuse = fused[event.op];
-  if (!isOfKey(moved.content, key) || (ofFuse && !isOfKey(moved.content, measuredKey(event, moved, *ofFuse))))
+  const Measure &measure = *measures[event.op];
+  const Key key = measuredKey(event, moved, measure);
+  if (!isOfKey(moved.content, key) || !liesLikeTable(bufferOf(event, measure), measure.table))
     return refuse(event, "moves a chunk of another block than the one that says how long it is");
   follow(event, event.source.buffer, moved.sourceOwner, moved.sourceChunk, key);
   follow(event, event.destination.buffer, moved.destinationOwner, moved.destinationChunk, key);
+  if (const std::optional<Measure> &ofFuse = fused[event.op])
+    if (!isOfKey(moved.content, measuredKey(event, moved, *ofFuse)) ||
+        !liesLikeTable(bufferOf(event, *ofFuse), ofFuse->table))
+      refuse(event, "is fused with moves of a chunk of another block");
 }
 
 void BlockLengths::followDivision(const Event &event, int64_t rank, int64_t chunk, Contents::Id content) {
   const std::optional<BufferRole> table = measures[event.op]->table;
-  if (table && !isOfKey(content, keyOf(*table, event.destination.buffer, rank, chunk)))
+  const uint32_t buffer = event.destination.buffer;
+  if (table && !(isOfKey(content, keyOf(*table, buffer, rank, chunk)) && liesLikeTable(buffer, table)))
     refuse(event, "divides a chunk of another block than the one that says how long it is");
 }
 

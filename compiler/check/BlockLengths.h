@@ -37,6 +37,8 @@ private:
   Key measuredKey(const Event &event, const MovedChunk &moved, const Measure &measure) const;
   Key moveBack(int64_t owner, Key key) const;
   bool areInOneGroup(int64_t rank, int64_t other) const;
+  static uint32_t bufferOf(const Event &event, const Measure &measure);
+  bool liesLikeTable(uint32_t buffer, std::optional<BufferRole> table) const;
   int64_t chunksPerInputBlock() const;
   bool isOfKey(Contents::Id content, const Key &key) const;
   void follow(const Event &event, uint32_t buffer, int64_t owner, int64_t chunk, const Key &key);

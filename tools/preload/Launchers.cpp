@@ -127,7 +127,8 @@ std::string exportsOfSlurm(const std::string &exported, const std::string &door,
     rest.remove_prefix(std::min(rest.size(), word.size() + 1));
     if (word.starts_with(assigned)) {
       isAssigned = true;
-      word.insert(assigned.size(), door + ":");
+      if (word.find(door) == std::string::npos) // see addToPreload
+        word.insert(assigned.size(), door + ":");
     }
     words.push_back(std::move(word));
   }
