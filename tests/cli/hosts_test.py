@@ -14,6 +14,23 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
+ROTATING = """
+#include <kolo/dsl/Language.h>
+using namespace kolo::dsl;
+KOLO_COLLECTIVE(rotatingAllGather, AllGather, Mesh("rank")) {
+  auto [d] = c.dims<1>();
+  Rank me = c.rank();
+  Buffer in = c.input(), out = c.output(), held = c.scratch("held", in);
+  c.copy(in, held);
+  c.copy(in, out[me]);
+  c.loop(d.size() - 1, [&](Index step) {
+    c.send(held).to(me.next(d));
+    c.copy(held, out[me[d] - step - 1]);
+  });
+}
+"""
+
+
 class Hosts(ToolTest):
     def compiled(self, algorithm, *more, mesh="node=2,gpu=2"):
         path = os.path.join(self.directory, algorithm + ".so")
@@ -77,6 +94,15 @@ class Hosts(ToolTest):
                               "--network-memory", "staged", "--protocol", "published")
         self.assertIn("dimension 'node' may be a network, over which ranks read nothing where data is staged",
                       [each[2] for each in found])
+
+    def test_memory_that_is_sent_onto_itself_is_staged_in_an_inbox(self):
+        self.write("ring.cpp", ROTATING)
+        path = self.file("ring.so")
+        self.succeeds("compile", "ring.cpp", "--mesh", "rank=4", "--network", "rank", "--network-memory", "staged", "-o", path)
+        first, *others = self.launch("run", path, "--count", "3001", mesh="rank=4")
+        self.assertEqual((first[0], first[2]), (0, ""))
+        self.assertIn("every byte is right", first[1])
+        self.assertEqual(others, [(0, "", "")] * 3)
 
     def test_codecs_draw_alike_where_peers_have_no_address(self):
         for algorithm, network, name, mesh in (("quantisedRingAllReduce", "rank", "wire", "rank=4"),

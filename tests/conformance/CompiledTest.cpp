@@ -270,10 +270,11 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, EveryAlgorithm, testing::ValuesIn(sweptAlgo
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryPacketAlgorithm,
                          testing::Combine(testing::ValuesIn(packetAlgorithmNames()),
-                                          testing::Values(kolo::Protocol::LL, kolo::Protocol::LL128)),
-                         [](const auto &info) {
-                           bool isLl128 = std::get<1>(info.param) == kolo::Protocol::LL128;
-                           return std::get<0>(info.param) + (isLl128 ? "Ll128" : "Ll");
-                         });
+                                          testing::Values(kolo::Protocol::LL)),
+                         [](const auto &info) { return std::get<0>(info.param) + "Ll"; });
+INSTANTIATE_TEST_SUITE_P(Lines, EveryPacketAlgorithm,
+                         testing::Combine(testing::ValuesIn(kolo::test::exampleNames(packetAlgorithmNames())),
+                                          testing::Values(kolo::Protocol::LL128)),
+                         [](const auto &info) { return std::get<0>(info.param) + "Ll128"; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EveryPublishingAlgorithm, testing::ValuesIn(publishingAlgorithmNames()),
                          [](const auto &info) { return info.param; });

@@ -139,7 +139,8 @@ TEST_P(EmulatedTabledPackets, HeavyGivesWhatTheTablesSayForManyLengths) {
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabled, testing::ValuesIn(tabledOnDevices(sweptAlgorithmNames())),
                          [](const auto &info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledPackets, testing::ValuesIn(tabledOnDevices(packetAlgorithmNames())),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledPackets,
+                         testing::ValuesIn(exampleNames(tabledOnDevices(packetAlgorithmNames()))),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledLines, testing::ValuesIn(linesNames()),
                          [](const auto &info) { return info.param; });

@@ -8,6 +8,7 @@
 
 #include "kolo/runtime/Device.h"
 
+#include <initializer_list>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -18,6 +19,9 @@ namespace kolo::test {
 /// Why nothing can be run on a device here; "" where there is one.
 std::string whyNoDevice();
 bool isStandIn();
+/// What takes long on the stand-in is done there for these alone, but with KOLO_SWEEP=all, as `ctest -L heavy` does.
+/// tests/devicecode emulates the code of all algorithms.
+bool isSkipped(const std::string &name, std::initializer_list<const char *> few);
 
 /// How many threads of the host the stand-in driver has for a block, or a multiple.
 inline constexpr int standInThreads = 2;

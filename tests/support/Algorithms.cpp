@@ -25,6 +25,11 @@ static std::vector<std::string> namesOf(bool areCoded) {
 
 std::vector<std::string> algorithmNames() { return namesOf(false); }
 
+static bool isSweep() {
+  const char *sweep = std::getenv("KOLO_SWEEP");
+  return sweep && sweep == std::string_view("all");
+}
+
 std::vector<std::string> sweptAlgorithmNames() {
   static const std::set<std::string> late = {"bineAllGather",
                                              "bineAllReduce",
@@ -39,11 +44,22 @@ std::vector<std::string> sweptAlgorithmNames() {
                                              "recursiveMultiplyingBroadcast",
                                              "swingAllReduce"};
   std::vector<std::string> names = algorithmNames();
-  const char *sweep = std::getenv("KOLO_SWEEP");
-  if (!sweep || sweep != std::string_view("all"))
+  if (!isSweep())
     std::erase_if(names, [](const std::string &name) { return late.contains(name); });
   return names;
 }
+
+std::vector<std::string> exampleNames(std::vector<std::string> names) {
+  static const std::set<std::string> examples = {
+      "binomialBroadcast", "binomialReduce",    "binomialScatter",   "chainScan",
+      "directAllToAll",    "directGather",      "directScatter",     "hierarchicalAllReduce",
+      "oneShotExscan",     "railAllGather",     "railReduceScatter", "recursiveDoublingAllGather",
+      "ringAllGather",     "ringReduceScatter", "twoLevelAllToAll",  "twoShotAllReduce"};
+  if (!isSweep())
+    std::erase_if(names, [](const std::string &name) { return !examples.contains(name); });
+  return names;
+}
+
 std::vector<std::string> codedAlgorithmNames() { return namesOf(true); }
 
 const dsl::Definition &definitionOf(const std::string &name) {

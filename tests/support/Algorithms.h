@@ -15,6 +15,9 @@ std::vector<std::string> algorithmNames();
 /// Those that sweeps over meshes, mutants and interleavings take by default. Sweeps of the others take minutes each:
 /// all are swept with KOLO_SWEEP=all, as `ctest -L heavy` does.
 std::vector<std::string> sweptAlgorithmNames();
+/// Of the names, some for each collective and each kind of structure. All with KOLO_SWEEP=all. For runs of what other
+/// tests run with all algorithms: another protocol of packets, or tables with packets.
+std::vector<std::string> exampleNames(std::vector<std::string> names);
 /// Those whose buffers have codecs.
 std::vector<std::string> codedAlgorithmNames();
 const dsl::Definition &definitionOf(const std::string &name);
