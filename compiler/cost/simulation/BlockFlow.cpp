@@ -2,6 +2,8 @@
 
 namespace kolo::cost {
 
+static int32_t numParts(const Grid &grid) { return std::max(grid.numParts, 1); }
+
 BlockFlow::BlockFlow(const Tracer &tracer, const TracedGroup &traced, const BlockCounts &counts, const CallSize &call)
     : tracer(tracer), traced(traced), counts(counts), call(call), moved(size_t(tracer.numRanks())) {
   const Code &code = tracer.program();
@@ -9,7 +11,7 @@ BlockFlow::BlockFlow(const Tracer &tracer, const TracedGroup &traced, const Bloc
     measures.push_back(op.isMove() ? measureOf(code.program.getCollective().getKind(), llvm::cast<MoveInterface>(op.op))
                                    : std::nullopt);
   for (auto [buffer, grid] : llvm::zip_equal(code.buffers, tracer.grids()))
-    notes.emplace_back(notesPerLane(buffer.op) ? size_t(tracer.numRanks() * grid.numChunks) : 0);
+    notes.emplace_back(notesPerLane(buffer.op) ? size_t(tracer.numRanks() * grid.numChunks * numParts(grid)) : 0);
   // A program that is proved leaves no rank waiting.
   for (bool isMoving = true; std::exchange(isMoving, false);)
     for (int64_t rank = 0; rank < tracer.numRanks(); ++rank)
@@ -53,8 +55,10 @@ BlockFlow::Side BlockFlow::sideOf(int64_t rank, const Trace &trace, const Event 
   return result;
 }
 
-int64_t &BlockFlow::noteOf(const Side &side, size_t chunk) {
-  return notes[side.buffer][size_t(side.owner * tracer.grids()[side.buffer].numChunks + side.chunks[chunk])];
+int64_t &BlockFlow::noteOf(const Side &side, size_t chunk, int32_t part) {
+  const Grid &grid = tracer.grids()[side.buffer];
+  return notes[side.buffer]
+              [size_t((side.owner * grid.numChunks + side.chunks[chunk]) * numParts(grid) + part % numParts(grid))];
 }
 
 int64_t BlockFlow::move(int64_t rank, const Trace &trace, const Event &event) {
@@ -70,11 +74,11 @@ int64_t BlockFlow::move(int64_t rank, const Trace &trace, const Event &event) {
     CallSize ofBlock = call;
     ofBlock.count = measure.table
                         ? counts.of(*measure.table, tracer.numberInGroup(measured.owner), chunk / grid.chunksPerBlock)
-                        : noteOf(source, i);
+                        : noteOf(source, i, event.part);
     if (!notes[destination.buffer].empty())
-      noteOf(destination, i) = ofBlock.count;
+      noteOf(destination, i, event.part) = ofBlock.count;
     const ElementRange whole = chunkRange(grid, chunk % grid.chunksPerBlock, ofBlock);
-    elements += partRange(whole, grid.chunksPerBlock, event.part, std::max(grid.numParts, 1), call).size;
+    elements += partRange(whole, grid.chunksPerBlock, event.part, numParts(grid), call).size;
   }
   return elements;
 }

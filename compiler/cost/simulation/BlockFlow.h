@@ -30,14 +30,14 @@ private:
   bool advance(int64_t rank);
   int64_t move(int64_t rank, const Trace &trace, const Event &event);
   Side sideOf(int64_t rank, const Trace &trace, const Event &event, MoveSide side) const;
-  int64_t &noteOf(const Side &side, size_t chunk);
+  int64_t &noteOf(const Side &side, size_t chunk, int32_t part);
 
   const Tracer &tracer;
   const TracedGroup &traced;
   const BlockCounts &counts;
   const CallSize call;
   std::vector<std::optional<Measure>> measures;      // by op; nothing: it moves nothing
-  std::vector<std::vector<int64_t>> notes;           // by buffer: [rank][chunk], of the block whose chunk lies there
+  std::vector<std::vector<int64_t>> notes;           // by buffer: [rank][chunk][part], of the block that it lies in
   std::vector<std::vector<int64_t>> moved;           // by rank and event
   std::map<std::array<int64_t, 3>, int64_t> signals; // not waited for yet, by semaphore, sender and receiver
   std::set<int64_t> entered; // ranks that have published what others read behind kolo.chan.enter

@@ -195,10 +195,9 @@ public:
   ///
   /// Block tables are read while this function runs, and copied for the device. A launch of a graph reads the copy that
   /// was made when the call was captured, never the caller's tables. Internal memory has room for a longest block in
-  /// place of each block. Where ranks are in several communicators, a rank does not know the blocks of all others. So
-  /// in an all-to-all, a gather and a scatter, and in any collective over a part of the mesh, `count` is then the same
-  /// on all ranks, and no block of any rank is longer. Otherwise all ranks pass the same `count`, and it means nothing.
-  /// A rank whose blocks are all empty passes buffers as the others do.
+  /// place of each block. Where ranks are in several communicators, a rank does not know the blocks of all others. In
+  /// an all-to-all, a gather and a scatter, and in any collective over a part of the mesh, `count` then bounds the
+  /// blocks of all ranks. Elsewhere it means nothing. It is the same on all ranks. A rank whose blocks are all empty passes buffers as the others do.
   ///
   ///   InvalidArgument  a buffer is null, too small, or memory that its users cannot access; the blocks do not fit; or
   ///                    ranks that share a device have more streams than it has hardware queues. Of block tables:
