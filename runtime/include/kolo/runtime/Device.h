@@ -197,7 +197,8 @@ public:
   /// was made when the call was captured, never the caller's tables. Internal memory has room for a longest block in
   /// place of each block. Where ranks are in several communicators, a rank does not know the blocks of all others. In
   /// an all-to-all, a gather and a scatter, and in any collective over a part of the mesh, `count` then bounds the
-  /// blocks of all ranks. Elsewhere it means nothing. It is the same on all ranks. A rank whose blocks are all empty passes buffers as the others do.
+  /// blocks of all ranks. Elsewhere it means nothing. It is the same on all ranks. A rank whose blocks are all empty
+  /// passes buffers as the others do.
   ///
   ///   InvalidArgument  a buffer is null, too small, or memory that its users cannot access; the blocks do not fit; or
   ///                    ranks that share a device have more streams than it has hardware queues. Of block tables:
