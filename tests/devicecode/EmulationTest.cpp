@@ -156,7 +156,7 @@ TEST_P(EmulatedLl128Algorithm, HeavyGivesTheReferencesResultForEveryTypeWithEver
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedLl128Algorithm, testing::ValuesIn(ll128Calls().algorithms),
                          [](const auto &info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedPacketAlgorithm, testing::ValuesIn(packetAlgorithmNames()),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedPacketAlgorithm, testing::ValuesIn(exampleNames(packetAlgorithmNames())),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedAlgorithm, testing::ValuesIn(sweptAlgorithmNames()),
                          [](const auto &info) { return info.param; });
