@@ -118,10 +118,10 @@ void runCalls(Algorithm &algorithm, const Calls &calls, const std::vector<Choice
 
 Calls bulkCalls() { return {sweptAlgorithmNames(), {0, 1, 17, 255, 1000, 3001}, 2}; }
 /// The third call is the first to use memory again.
-Calls packetCalls() { return {packetAlgorithmNames(), {0, 1, 17, 1000}, 3}; }
+Calls packetCalls() { return {exampleNames(packetAlgorithmNames()), {0, 1, 17, 1000}, 3}; }
 /// Five calls: each of the two turns is used again.
 Calls ll128Calls() {
-  return {{"binomialBroadcast", "ringAllGather", "ringReduceScatter", "twoShotAllReduce"}, {0, 1, 31, 1000}, 5};
+  return {{"binomialBroadcast", "ringAllGather", "ringReduceScatter", "twoShotAllReduce"}, {0, 1, 31, 333}, 5};
 }
 
 TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
@@ -156,7 +156,7 @@ TEST_P(EmulatedLl128Algorithm, HeavyGivesTheReferencesResultForEveryTypeWithEver
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedLl128Algorithm, testing::ValuesIn(ll128Calls().algorithms),
                          [](const auto &info) { return info.param; });
-INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedPacketAlgorithm, testing::ValuesIn(exampleNames(packetAlgorithmNames())),
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedPacketAlgorithm, testing::ValuesIn(packetCalls().algorithms),
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedAlgorithm, testing::ValuesIn(sweptAlgorithmNames()),
                          [](const auto &info) { return info.param; });
