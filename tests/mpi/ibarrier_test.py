@@ -48,9 +48,9 @@ class Ibarrier(MpiTest):
         self.expectAllCarried(60 * 5 + 3, "freed")
 
     def test_communicators_that_are_freed_before_they_connect(self):
-        for ranks in (2, 3):
-            output = self.expectCarried(0, ranks, self.program, "freed-unnamed", KOLO_MPI_CARRY_FROM="")
-            self.assertIn("first calls", output)
+        # MPICH 4.0.2 alone hangs in this program with three ranks.
+        output = self.expectCarried(0, 2, self.program, "freed-unnamed", KOLO_MPI_CARRY_FROM="")
+        self.assertIn("first calls", output)
 
     def test_threads(self):
         self.expectAllCarried(20 * 6 + 3, "threads", ranks=(2,))
