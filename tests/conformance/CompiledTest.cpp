@@ -159,7 +159,7 @@ TEST_P(EveryPublishingAlgorithm, GivesTheReferencesResultForEveryPairOfChoices) 
   runInBothLaunches(GetParam(), {.protocol = kolo::Protocol::Published});
 }
 
-/// MeansTheSameInBothPhases runs packets of all algorithms.
+/// MeansTheSameInBothPhases runs LL packets of all algorithms.
 TEST_P(EveryPacketAlgorithm, GivesTheReferencesResultForEveryPairOfChoices) {
   if (!isExample(name()))
     GTEST_SKIP() << "with KOLO_SWEEP=all";

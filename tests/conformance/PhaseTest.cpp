@@ -112,9 +112,7 @@ uint64_t numInterleavings(ProgramOp program) {
   constexpr int64_t largeProgram = 450;
   int64_t numOps = 0;
   program.walk([&](mlir::Operation *) { ++numOps; });
-  const char *sweep = std::getenv("KOLO_SWEEP");
-  const bool isSwept = sweep && sweep == std::string_view("all");
-  return isSwept || numOps < largeProgram ? mostInterleavings : mostInterleavings / 4;
+  return kolo::test::isSweep() || numOps < largeProgram ? mostInterleavings : mostInterleavings / 4;
 }
 
 /// Gives a call counts for each block.

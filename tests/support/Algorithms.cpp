@@ -25,7 +25,7 @@ static std::vector<std::string> namesOf(bool areCoded) {
 
 std::vector<std::string> algorithmNames() { return namesOf(false); }
 
-static bool isSweep() {
+bool isSweep() {
   const char *sweep = std::getenv("KOLO_SWEEP");
   return sweep && sweep == std::string_view("all");
 }

@@ -15,6 +15,8 @@ std::vector<std::string> algorithmNames();
 /// Those that sweeps over meshes, mutants and interleavings take by default. Sweeps of the others take minutes each:
 /// all are swept with KOLO_SWEEP=all, as `ctest -L heavy` does.
 std::vector<std::string> sweptAlgorithmNames();
+/// KOLO_SWEEP=all.
+bool isSweep();
 /// Of the names, some for each collective and each kind of structure. All with KOLO_SWEEP=all. For runs of what other
 /// tests run with all algorithms: another protocol of packets, or tables with packets.
 std::vector<std::string> exampleNames(std::vector<std::string> names);

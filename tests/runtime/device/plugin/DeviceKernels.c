@@ -231,18 +231,6 @@ void directAllToAll_tables(const void *argument, const StandInBlock *block) {
 }
 
 /* Every rank puts its block into the root's output. Semaphores: 0 entered, 1 data. */
-void directGather(const void *argument, const StandInBlock *block) {
-  Lane lane = laneOf(argument, block, 2);
-  const KoloDeviceInvocation *in = lane.in;
-  Part part = partOf(lane);
-  if (meetAll(lane, 0, 0))
-    return;
-  if (part.bytes)
-    memcpy((char *)in->peers[KOLO_OUTPUT][in->root] + in->rank * in->count * in->elementBytes + part.begin,
-           (char *)in->local[KOLO_INPUT] + part.begin, (size_t)part.bytes);
-  (void)meetAll(lane, 1, 1);
-}
-
 void directGather_tables(const void *argument, const StandInBlock *block) {
   Lane lane = laneOf(argument, block, 2);
   const KoloDeviceInvocation *in = lane.in;
@@ -258,19 +246,6 @@ void directGather_tables(const void *argument, const StandInBlock *block) {
 }
 
 /* Every rank pulls its block out of the root's input. Semaphores: 0 entered, 1 done. */
-void directScatter(const void *argument, const StandInBlock *block) {
-  Lane lane = laneOf(argument, block, 2);
-  const KoloDeviceInvocation *in = lane.in;
-  Part part = partOf(lane);
-  if (meetAll(lane, 0, 0))
-    return;
-  if (part.bytes)
-    memcpy((char *)in->local[KOLO_OUTPUT] + part.begin,
-           (char *)in->peers[KOLO_INPUT][in->root] + in->rank * in->count * in->elementBytes + part.begin,
-           (size_t)part.bytes);
-  (void)meetAll(lane, 1, 1);
-}
-
 void directScatter_tables(const void *argument, const StandInBlock *block) {
   Lane lane = laneOf(argument, block, 2);
   const KoloDeviceInvocation *in = lane.in;
@@ -286,14 +261,6 @@ void directScatter_tables(const void *argument, const StandInBlock *block) {
 }
 
 /* Over the last dimension of a mesh, which has size 1: every rank is a group. No semaphores. */
-void ownAllGather(const void *argument, const StandInBlock *block) {
-  Lane lane = laneOf(argument, block, 0);
-  Part part = partOf(lane);
-  if (part.bytes)
-    memcpy((char *)lane.in->local[KOLO_OUTPUT] + part.begin, (char *)lane.in->local[KOLO_INPUT] + part.begin,
-           (size_t)part.bytes);
-}
-
 void ownAllGather_tables(const void *argument, const StandInBlock *block) {
   Lane lane = laneOf(argument, block, 0);
   const KoloDeviceInvocation *in = lane.in;
