@@ -17,6 +17,7 @@
 #include <chrono>
 #include <map>
 #include <random>
+#include <set>
 
 using namespace kolo;
 using namespace kolo::test;
@@ -49,15 +50,6 @@ private:
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
-
-DeviceOptions everything() {
-  DeviceOptions options{{}, {}, Accumulation::F32};
-  for (int type = 0; type < KOLO_NUM_TYPES; ++type)
-    options.types.push_back(KoloType(type));
-  for (int reduction = 0; reduction < KOLO_NUM_REDUCTIONS; ++reduction)
-    options.reductions.push_back(KoloReduction(reduction));
-  return options;
-}
 
 bool isRooted(CollectiveKind kind) {
   return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
@@ -94,8 +86,26 @@ struct Calls {
   std::vector<Choices> ownCover() const { return pairwiseCover(extents(), 2, 7); }
 };
 
+KoloReduction reductionOf(const Choices &choices, CollectiveKind kind) {
+  const llvm::ArrayRef<reference::Reduction> reductions = reductionsFor(kind);
+  return KoloReduction(reductions[choices[4] % reductions.size()]);
+}
+
+/// The types and reductions that the cases have.
+DeviceOptions optionsFor(const std::vector<Choices> &cases, CollectiveKind kind) {
+  std::set<KoloType> types;
+  std::set<KoloReduction> reductions;
+  for (const Choices &choices : cases) {
+    types.insert(KoloType(reference::allElementTypes[choices[2]]));
+    reductions.insert(reductionOf(choices, kind));
+  }
+  return {{types.begin(), types.end()}, {reductions.begin(), reductions.end()}, Accumulation::F32};
+}
+
 /// Makes each call so many times back to back, and all calls of one shape of launch one after the other.
-void runCalls(Algorithm &algorithm, const Calls &calls, const std::vector<Choices> &cases) {
+void runCalls(const std::string &name, Protocol protocol, const Calls &calls, const std::vector<Choices> &cases) {
+  const auto kind = CollectiveKind(int(definitionOf(name).collective.kind));
+  Algorithm algorithm(name, optionsFor(cases, kind), {.protocol = protocol});
   std::mt19937_64 random(7);
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<EmulatedRanks>> byShape;
   int64_t multiple = algorithm.format == ll128Packets ? gpu::threadsPerLine : groupSize;
@@ -106,8 +116,7 @@ void runCalls(Algorithm &algorithm, const Calls &calls, const std::vector<Choice
       ranks = std::make_unique<EmulatedRanks>(algorithm, shape);
     ranks->call.type = reference::allElementTypes[choices[2]];
     ranks->call.count = calls.counts[choices[3]];
-    const llvm::ArrayRef<reference::Reduction> reductions = reductionsFor(ranks->call.collective.getKind());
-    ranks->call.reduction = reductions[choices[4] % reductions.size()];
+    ranks->call.reduction = reference::Reduction(reductionOf(choices, ranks->call.collective.getKind()));
     if (isRooted(ranks->call.collective.getKind()))
       ranks->call.root = int64_t(random() % uint64_t(reference::groupSize(ranks->call)));
     ASSERT_EQ(ranks->run(calls.numBackToBack, random()), "")
@@ -125,33 +134,27 @@ Calls ll128Calls(int64_t longest = 333) {
 }
 
 TEST_P(EmulatedAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
-  Algorithm algorithm(GetParam(), everything());
-  runCalls(algorithm, bulkCalls(), bulkCalls().sharedCover(GetParam()));
+  runCalls(GetParam(), Protocol::Bulk, bulkCalls(), bulkCalls().sharedCover(GetParam()));
 }
 
 TEST_P(EmulatedPacketAlgorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
-  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL});
-  runCalls(algorithm, packetCalls(), packetCalls().sharedCover(GetParam()));
+  runCalls(GetParam(), Protocol::LL, packetCalls(), packetCalls().sharedCover(GetParam()));
 }
 
 TEST_P(EmulatedLl128Algorithm, GivesTheReferencesResultForAllTypesAndAwkwardCountsBackToBack) {
-  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL128});
-  runCalls(algorithm, ll128Calls(), ll128Calls().sharedCover(GetParam()));
+  runCalls(GetParam(), Protocol::LL128, ll128Calls(), ll128Calls().sharedCover(GetParam()));
 }
 
 TEST_P(EmulatedAlgorithm, HeavyGivesTheReferencesResultForEveryTypeWithEveryCount) {
-  Algorithm algorithm(GetParam(), everything());
-  runCalls(algorithm, bulkCalls(), bulkCalls().ownCover());
+  runCalls(GetParam(), Protocol::Bulk, bulkCalls(), bulkCalls().ownCover());
 }
 
 TEST_P(EmulatedPacketAlgorithm, HeavyGivesTheReferencesResultForEveryTypeWithEveryCount) {
-  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL});
-  runCalls(algorithm, packetCalls(), packetCalls().ownCover());
+  runCalls(GetParam(), Protocol::LL, packetCalls(), packetCalls().ownCover());
 }
 
 TEST_P(EmulatedLl128Algorithm, HeavyGivesTheReferencesResultForEveryTypeWithEveryCount) {
-  Algorithm algorithm(GetParam(), everything(), {.protocol = Protocol::LL128});
-  runCalls(algorithm, ll128Calls(1000), ll128Calls(1000).ownCover());
+  runCalls(GetParam(), Protocol::LL128, ll128Calls(1000), ll128Calls(1000).ownCover());
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedLl128Algorithm, testing::ValuesIn(ll128Calls().algorithms),

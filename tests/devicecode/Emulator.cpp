@@ -43,7 +43,10 @@ Emulator::Emulator(mlir::ModuleOp programs, const DeviceOptions &options, int64_
       })) {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
-  jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
+  // What is judged is what the code says, not how LLVM optimises it for the host.
+  auto host = llvm::cantFail(llvm::orc::JITTargetMachineBuilder::detectHost());
+  host.setCodeGenOptLevel(llvm::CodeGenOptLevel::None);
+  jit = llvm::cantFail(llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(host)).create());
   auto context = std::make_unique<llvm::LLVMContext>();
   std::unique_ptr<llvm::Module> code = lower(*context, programs, options, groupSize, listEntries);
   code->setDataLayout(jit->getDataLayout());
@@ -57,15 +60,10 @@ void Emulator::launch(const std::string &kernel, const LaunchShape &shape, const
   auto run = llvm::cantFail(jit->lookup(kernel)).toPtr<void (*)(const KoloDeviceInvocation *)>();
   std::vector<std::unique_ptr<standin::Block>> blocks;
   std::vector<std::jthread> threads;
-  const auto numThreads = uint32_t(shape.threads);
   for (uint32_t lane = 0; lane < shape.lanes; ++lane) {
-    StandInBlock place = {lane, 0, uint32_t(shape.lanes), 1, numThreads};
-    standin::Block *here = blocks.emplace_back(std::make_unique<standin::Block>(place, int(numThreads))).get();
-    for (int64_t number = 0; number < shape.threads; ++number)
-      threads.emplace_back([=, &invocation] {
-        standin::currentBlock = here, standin::currentThread = number;
-        run(&invocation);
-      });
+    StandInBlock place = {lane, 0, uint32_t(shape.lanes), 1, uint32_t(shape.threads)};
+    standin::Block *here = blocks.emplace_back(std::make_unique<standin::Block>(place, int(shape.threads))).get();
+    threads.emplace_back([=, &invocation] { here->run([&] { run(&invocation); }); });
   }
   threads.clear(); // waits for them; before the blocks go
   constexpr int64_t packetWords = gpu::packetEntryBytes / 8, packetListWords = gpu::packetListBytes / 8;

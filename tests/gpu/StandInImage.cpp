@@ -20,7 +20,8 @@ llvm::Expected<DeviceImage> compileForStandIn(mlir::ModuleOp programs, const Dev
     return llvm::createStringError("lowering failed");
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code = mlir::translateModuleToLLVMIR(*copy, context, "kolo");
-  auto object = cpu::emitObject(*code, {});
+  // What is judged is what the code says, not how LLVM optimises it for the host.
+  auto object = cpu::emitObject(*code, {.cpu = "", .optimize = false});
   if (!object)
     return object.takeError();
   // The driver defines what is undefined: the primitives.

@@ -5,43 +5,79 @@
 
 #include "Kernel.h"
 
+#include <setjmp.h>
+#include <ucontext.h>
+
 #include <atomic>
-#include <barrier>
 #include <cstddef>
+#include <functional>
 #include <memory>
-#include <mutex>
+#include <random>
 #include <vector>
 
 namespace kolo::standin {
 
 /// Threads that have a line of packets together.
 inline constexpr int threadsPerLine = 8;
+
+/// Of threads of one block.
+class Barrier {
+public:
+  explicit Barrier(int64_t number) : expected(number) {}
+  /// Ends when all have come.
+  void wait();
+
+private:
+  int64_t expected;
+  std::vector<int64_t> waiting;
+};
+
 struct Group {
-  std::barrier<> barrier{threadsPerLine};
+  Barrier barrier{threadsPerLine};
   int32_t shared = 0;
 };
 
-/// Threads that convert a granule together: of programs with codecs.
-struct Teams {
-  std::once_flag made;
-  std::vector<std::unique_ptr<std::barrier<>>> barriers;
-};
+/// The threads of a block take turns on one thread of the host: where one waits at a barrier or polls, one that does not
+/// wait goes on, chosen at random.
+class Block {
+public:
+  Block(const StandInBlock &which, int number);
+  /// Runs a kernel in all threads.
+  void run(const std::function<void()> &kernel);
+  /// Lets another thread go on, and another thread of the host after as many polls as threads go on.
+  void yield();
 
-struct Block {
-  Block(const StandInBlock &which, int number)
-      : position(which), numThreads(number), barrier(number), groups(static_cast<size_t>(number / threadsPerLine)) {}
   StandInBlock position;
   int numThreads;
-  std::barrier<> barrier;
+  Barrier barrier;
   int32_t shared = 0;
-  std::vector<Group> groups; // of programs that have lines: numThreads is a multiple then
-  Teams teams;
+  std::vector<Group> groups;  // of programs that have lines: numThreads is a multiple then
+  std::vector<Barrier> teams; // threads that convert a granule together: of programs with codecs
   static constexpr int teamRoomBytes = 5376, mostTeams = 8; // as much as code for devices asks for
   alignas(16) std::byte rooms[teamRoomBytes * mostTeams];
   static constexpr int numListEntries = 3 * 128; // as much as code for devices asks for
   void *lists[numListEntries] = {};
   static constexpr int numKept = 128; // likewise
   int64_t kept[numKept] = {};
+
+private:
+  friend Barrier;
+  struct Thread {
+    ucontext_t start;
+    std::unique_ptr<std::byte[]> stack;
+    jmp_buf place; // where it goes on, once it has started: a change of contexts would be a system call
+    bool hasStarted = false;
+  };
+  static void begin();
+  [[noreturn]] void goOn();
+  void change();
+
+  std::vector<Thread> threads;
+  std::vector<int64_t> running; // that neither wait nor have ended
+  size_t numEnded = 0, numPolls = 0;
+  std::minstd_rand random;
+  const std::function<void()> *body = nullptr;
+  jmp_buf host;
 };
 
 /// Of the thread that runs a kernel.

@@ -1,4 +1,4 @@
-/* What the stand-in driver runs for kernels: functions of a shared library, some threads of the host per block. */
+/* What the stand-in driver runs for kernels: functions of a shared library, in some threads per block. */
 #pragma once
 
 #include <stdint.h>

@@ -80,15 +80,8 @@ struct Launch {
 
 void runBlock(const Launch &launch, const StandInBlock &position) {
   Block block(position, setting("KOLO_STANDIN_THREADS", 1));
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < block.numThreads; ++thread)
-    threads.emplace_back([&launch, &block, thread] {
-      kernelDevice = launch.device;
-      currentBlock = &block, currentThread = thread;
-      launch.run(launch.argument, &block.position);
-    });
-  for (std::thread &thread : threads)
-    thread.join();
+  kernelDevice = launch.device;
+  block.run([&] { launch.run(launch.argument, &block.position); });
 }
 
 void perform(const Launch &launch) {

@@ -2,7 +2,6 @@
 #include "Blocks.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 
 #include <atomic>
 #include <bit>
@@ -11,8 +10,6 @@
 
 namespace kolo::standin {
 
-thread_local Block *currentBlock;
-thread_local int64_t currentThread;
 std::atomic<int64_t> pauseNs = 0, numPauses = 0, numPeeks = 0;
 
 void offerPrimitives() {
@@ -44,7 +41,7 @@ PRIMITIVE(int64_t, numLanes, "kolo.lanes") { return currentBlock->position.gridX
 PRIMITIVE(int64_t, entryNumber, "kolo.entry") { return currentBlock->position.y; }
 PRIMITIVE(int64_t, threadNumber, "kolo.thread") { return currentThread; }
 PRIMITIVE(int64_t, numThreads, "kolo.threads") { return currentBlock->numThreads; }
-PRIMITIVE(void, waitAtBarrier, "kolo.barrier") { currentBlock->barrier.arrive_and_wait(); }
+PRIMITIVE(void, waitAtBarrier, "kolo.barrier") { currentBlock->barrier.wait(); }
 PRIMITIVE(int32_t, share, "kolo.share", int32_t value) {
   if (currentThread == 0)
     currentBlock->shared = value;
@@ -54,12 +51,12 @@ PRIMITIVE(int32_t, share, "kolo.share", int32_t value) {
   return result;
 }
 PRIMITIVE(int32_t, any, "kolo.any", int32_t value) {
-  std::atomic_ref(currentBlock->shared).store(0);
+  currentBlock->shared = 0;
   waitAtBarrier();
   if (value != 0)
-    std::atomic_ref(currentBlock->shared).store(1);
+    currentBlock->shared = 1;
   waitAtBarrier();
-  int32_t result = std::atomic_ref(currentBlock->shared).load();
+  int32_t result = currentBlock->shared;
   waitAtBarrier();
   return result;
 }
@@ -76,49 +73,47 @@ PRIMITIVE(int64_t, uniform, "kolo.uniform", int64_t value) { return value; }
 PRIMITIVE(void **, lists, "kolo.list") { return currentBlock->lists; }
 PRIMITIVE(int64_t *, kept, "kolo.kept") { return currentBlock->kept; }
 PRIMITIVE(void, meet, "kolo.meet", int64_t teamThreads) {
-  Teams &teams = currentBlock->teams;
-  std::call_once(teams.made, [&] {
-    for (int64_t thread = 0; thread < currentBlock->numThreads; thread += teamThreads)
-      teams.barriers.push_back(std::make_unique<std::barrier<>>(teamThreads));
-  });
-  teams.barriers[static_cast<size_t>(currentThread / teamThreads)]->arrive_and_wait();
+  std::vector<Barrier> &teams = currentBlock->teams;
+  if (teams.empty())
+    teams.assign(static_cast<size_t>(currentBlock->numThreads / teamThreads), Barrier(teamThreads));
+  teams[static_cast<size_t>(currentThread / teamThreads)].wait();
 }
 PRIMITIVE(std::byte *, rooms, "kolo.room") { return currentBlock->rooms; }
 /// The others' parts, relaxed, before the last one's: with release and acquire they are there when that is.
 PRIMITIVE(void, storeLine, "kolo.storeLine", Part *part, uint64_t low, uint64_t high) {
   if (isLast())
-    group().barrier.arrive_and_wait();
+    group().barrier.wait();
   std::atomic_ref(part->low).store(low, std::memory_order_relaxed);
   std::atomic_ref(part->high).store(high, std::memory_order_release);
   if (!isLast())
-    group().barrier.arrive_and_wait();
+    group().barrier.wait();
 }
 PRIMITIVE(Part, loadLine, "kolo.loadLine", Part *part) {
   if (!isLast())
-    group().barrier.arrive_and_wait();
+    group().barrier.wait();
   uint64_t high = std::atomic_ref(part->high).load(std::memory_order_acquire);
   Part found = {std::atomic_ref(part->low).load(std::memory_order_relaxed), high};
   if (isLast())
-    group().barrier.arrive_and_wait();
+    group().barrier.wait();
   return found;
 }
 PRIMITIVE(int32_t, fromLast, "kolo.fromLast", int32_t value) {
   if (isLast())
     group().shared = value;
-  group().barrier.arrive_and_wait();
+  group().barrier.wait();
   int32_t result = group().shared;
-  group().barrier.arrive_and_wait();
+  group().barrier.wait();
   return result;
 }
 PRIMITIVE(int64_t, readClock, "kolo.clock") {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
-/// Offers the core to other threads: whoever is waited for may need it.
+/// Whoever is waited for may need the core.
 PRIMITIVE(void, pauseABit, "kolo.pause", int64_t) {
   numPauses.fetch_add(1, std::memory_order_relaxed);
   if (int64_t least = pauseNs)
     std::this_thread::sleep_for(std::chrono::nanoseconds(least));
-  sched_yield();
+  currentBlock->yield();
 }
 
 /// What LLVM calls to round to bf16, to the nearest and ties to even; the result is in the lowest bits of the register.
