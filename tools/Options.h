@@ -55,7 +55,7 @@ struct RunOptions {
   std::vector<std::string> codecs;
   int root = 0, lanes = 0, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false, allowsLoss = false;
-  CountsOption counts; // of `kolo run` alone
+  CountsOption counts; // of `kolo run` and `kolo bench`
   ScheduleOptions scheduleOptions;
 
   void addTo(CLI::App &command);

@@ -37,7 +37,20 @@ struct Row {
   double minUs, medianUs, maxUs;
   Bandwidths bandwidths;
   std::string program; // that the plugin selected; empty where it was named
+  /// Of the largest buffer of any rank. Only with block tables: bus bandwidth is defined for equal blocks.
+  std::optional<int64_t> largestBytes;
+
+  /// Bus bandwidth, or the largest buffer.
+  std::string lastColumn(const char *format) const {
+    return largestBytes ? std::to_string(*largestBytes) : fmt::format(fmt::runtime(format), bandwidths.busGBps);
+  }
 };
+
+std::optional<int64_t> largestBytesOf(const RankJob &job, const SizeJob &size) {
+  if (!size.tabled)
+    return std::nullopt;
+  return blocksOf(job, size).largestBuffer() * int64_t(runtime::sizeBytes(job.type));
+}
 
 std::string selectedFor(const RankJob &job, const SizeJob &size) {
   const runtime::ProgramInfo *selected = job.collective ? job.programFor(size) : nullptr;
@@ -53,7 +66,8 @@ Row makeRow(const RankJob &job, size_t size, const Timings &timings) {
           middle,
           std::ranges::max(timings),
           bandwidthsFor(job, count, middle),
-          selectedFor(job, job.sizes[size])};
+          selectedFor(job, job.sizes[size]),
+          largestBytesOf(job, job.sizes[size])};
 }
 
 /// A line on the terminal that is drawn over; nothing where nobody looks.
@@ -148,8 +162,7 @@ void printCounts(const RankJob &job, const std::string &law) {
   const std::vector<int64_t> counts = blocks.all();
   const auto [least, most] = std::ranges::minmax(counts);
   fmt::print("counts {}: {} to {} elements in a block, {} of {} blocks empty, at most {} bytes in a buffer\n", law,
-             least, most, std::ranges::count(counts, 0), counts.size(),
-             blocks.largestBuffer() * int64_t(runtime::sizeBytes(job.type)));
+             least, most, std::ranges::count(counts, 0), counts.size(), *largestBytesOf(job, job.sizes.front()));
 }
 
 void run(const RunCommand &command) {
@@ -187,13 +200,12 @@ void run(const RunCommand &command) {
     printLoss(job.lossy->lossOf(0), !program->isLossy() && !program->isUnproved);
   if (command.countsTraffic)
     printTraffic(traffic);
-  fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s", row.medianUs,
-             row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps);
-  // Bus bandwidth is defined for equal blocks.
-  fmt::print("{}\n", job.calls.haveTables ? "" : fmt::format(", bus bandwidth {:.2f} GB/s", row.bandwidths.busGBps));
+  fmt::print("time {:.1f} us (min {:.1f}, max {:.1f}, {} iterations), algorithm bandwidth {:.2f} GB/s{}\n",
+             row.medianUs, row.minUs, row.maxUs, command.iterations, row.bandwidths.algorithmGBps,
+             row.largestBytes ? "" : fmt::format(", bus bandwidth {:.2f} GB/s", row.bandwidths.busGBps));
 }
 
-nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) {
+nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows, const std::string &law) {
   nlohmann::ordered_json result;
   result[job.collective ? "collective" : "program"] = job.name();
   result["mesh"] = job.mesh.toString();
@@ -202,6 +214,8 @@ nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) 
   result["lanes"] = job.options.lanes;
   result["dtype"] = runtime::toString(job.type);
   result["op"] = runtime::toString(job.reduction);
+  if (!law.empty())
+    result["counts"] = law;
   result["rows"] = nlohmann::ordered_json::array();
   for (const Row &row : rows) {
     result["rows"].push_back({{"bytes", row.bytes},
@@ -209,8 +223,11 @@ nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) 
                               {"minUs", row.minUs},
                               {"medianUs", row.medianUs},
                               {"maxUs", row.maxUs},
-                              {"algBandwidthGBps", row.bandwidths.algorithmGBps},
-                              {"busBandwidthGBps", row.bandwidths.busGBps}});
+                              {"algBandwidthGBps", row.bandwidths.algorithmGBps}});
+    if (row.largestBytes)
+      result["rows"].back()["largestBufferBytes"] = *row.largestBytes;
+    else
+      result["rows"].back()["busBandwidthGBps"] = row.bandwidths.busGBps;
     if (job.collective)
       result["rows"].back()["program"] = row.program;
   }
@@ -218,11 +235,12 @@ nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows) 
 }
 
 std::string toCsv(const RankJob &job, const std::vector<Row> &rows) {
-  std::string text = "bytes,count,minUs,medianUs,maxUs,algBandwidthGBps,busBandwidthGBps";
+  std::string text = "bytes,count,minUs,medianUs,maxUs,algBandwidthGBps,";
+  text += job.calls.haveTables ? "largestBufferBytes" : "busBandwidthGBps";
   text += job.collective ? ",program\n" : "\n";
   for (const Row &row : rows)
     text += fmt::format("{},{},{},{},{},{},{}{}{}\n", row.bytes, row.count, row.minUs, row.medianUs, row.maxUs,
-                        row.bandwidths.algorithmGBps, row.bandwidths.busGBps, job.collective ? "," : "", row.program);
+                        row.bandwidths.algorithmGBps, row.lastColumn("{}"), job.collective ? "," : "", row.program);
   return text;
 }
 
@@ -238,6 +256,7 @@ void write(const std::string &path, const std::string &text) {
 /// The sizes of the sweep. Throws ToolError (Usage).
 std::vector<SizeJob> sweep(const BenchCommand &command, const RankJob &job) {
   int64_t first = parseSize(command.first, "--min-bytes"), last = parseSize(command.last, "--max-bytes");
+  const std::optional<BlockLaw> law = command.counts.law();
   if (first < 1 || first > last)
     throw ToolError(ExitCode::Usage,
                     "--min-bytes: " + command.first + " must be at least 1 and at most --max-bytes, " + command.last);
@@ -247,8 +266,11 @@ std::vector<SizeJob> sweep(const BenchCommand &command, const RankJob &job) {
     // Large messages tell enough with fewer repetitions.
     int iterations =
         bytes >= (16 << 20) ? std::min(command.iterations, std::max(3, command.iterations / 4)) : command.iterations;
-    if (count > 0 && (sizes.empty() || count != sizes.back().count))
+    if (count > 0 && (sizes.empty() || count != sizes.back().count)) {
       sizes.push_back({count, command.warmUps, iterations});
+      if (law)
+        sizes.back().tabled = tabledBy(*law, job, count);
+    }
     if (bytes > INT64_MAX / command.factor)
       break;
   }
@@ -258,19 +280,21 @@ std::vector<SizeJob> sweep(const BenchCommand &command, const RankJob &job) {
   return sizes;
 }
 
-void printTable(const RankJob &job, const std::vector<Row> &rows) {
+void printTable(const RankJob &job, const std::vector<Row> &rows, const std::string &law) {
   fmt::print("# {}\n# {}; every size checked against the reference\n", describe(job),
              job.device ? "time by the devices' events, of the slowest"
                         : "time from the first rank's start to the last one's end");
+  if (!law.empty())
+    fmt::print("# counts {}; size and count are those of equal blocks, largest: the largest buffer of any rank\n", law);
   fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "size", "count", "type", "redop",
-             "root", "min", "median", "max", "algbw", "busbw");
+             "root", "min", "median", "max", "algbw", law.empty() ? "busbw" : "largest");
   fmt::print("#{:>12} {:>14} {:>6} {:>9} {:>5} {:>12} {:>12} {:>12} {:>9} {:>9}\n", "(B)", "(elements)", "", "", "",
-             "(us)", "(us)", "(us)", "(GB/s)", "(GB/s)");
+             "(us)", "(us)", "(us)", "(GB/s)", law.empty() ? "(GB/s)" : "(B)");
   bool reduces = job.info()->reduces;
   for (const Row &row : rows)
-    fmt::print(" {:>12} {:>14} {:>6} {:>9} {:>5} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.2f} {:>9.2f}{}{}\n", row.bytes,
+    fmt::print(" {:>12} {:>14} {:>6} {:>9} {:>5} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.2f} {:>9}{}{}\n", row.bytes,
                row.count, runtime::toString(job.type), reduces ? runtime::toString(job.reduction) : "none", job.root,
-               row.minUs, row.medianUs, row.maxUs, row.bandwidths.algorithmGBps, row.bandwidths.busGBps,
+               row.minUs, row.medianUs, row.maxUs, row.bandwidths.algorithmGBps, row.lastColumn("{:.2f}"),
                job.collective ? "  " : "", row.program);
 }
 
@@ -294,9 +318,9 @@ void bench(const BenchCommand &command) {
   if (!command.csvPath.empty())
     write(command.csvPath, toCsv(job, rows));
   if (!command.jsonPath.empty())
-    write(command.jsonPath, toJson(job, rows).dump(2) + "\n");
+    write(command.jsonPath, toJson(job, rows, command.counts.text).dump(2) + "\n");
   if (command.csvPath != "-" && command.jsonPath != "-")
-    printTable(job, rows);
+    printTable(job, rows, command.counts.text);
 }
 
 } // namespace
@@ -320,6 +344,7 @@ void addBenchCommand(CLI::App &app) {
   CLI::App *command = addCommand(app, "bench", "measures a collective over a sweep of sizes");
   auto options = std::make_shared<BenchCommand>();
   options->addTo(*command);
+  options->counts.addTo(*command);
   command->add_option("-b,--min-bytes", options->first, "smallest size")->capture_default_str();
   command->add_option("-e,--max-bytes", options->last, "largest size")->capture_default_str();
   command->add_option("-f,--factor", options->factor, "from one size to the next")

@@ -67,18 +67,30 @@ uint64_t mix(uint64_t value) { // the finalizer of splitmix64
   return value ^ (value >> 31);
 }
 
+/// A block as one of its ranks knows it, in a number that both of its ranks must have: its elements, and whether its
+/// rows land where a list of the output says. -1: there is no block.
+int64_t announced(int64_t count, bool isListed) { return isListed && count > 0 ? -2 - count : count; }
+int64_t countOf(int64_t block) { return block < -1 ? -2 - block : block; }
+
+int64_t announcedGiven(const Call &call, int64_t self, int64_t other) {
+  return announced(givenTo(call, self, other), call.tables->hasLanding);
+}
+int64_t announcedTaken(const Call &call, int64_t self, int64_t other) {
+  return announced(takenFrom(call, self, other), call.tables->hasOutputList);
+}
+
 /// Of a block, so that sums over blocks are equal if all blocks are.
-uint64_t digestOf(int64_t giver, int64_t taker, int64_t count) {
-  return mix(mix(mix(static_cast<uint64_t>(giver)) + static_cast<uint64_t>(taker)) + static_cast<uint64_t>(count));
+uint64_t digestOf(int64_t giver, int64_t taker, int64_t block) {
+  return mix(mix(mix(static_cast<uint64_t>(giver)) + static_cast<uint64_t>(taker)) + static_cast<uint64_t>(block));
 }
 
 CountDigests digestsOf(const Call &call, const Group &group) {
   CountDigests digests;
   for (int64_t other = 0; other < group.size; ++other) {
-    if (int64_t count = givenTo(call, group.number, other); count >= 0)
-      digests.given += digestOf(group.first + group.number, group.first + other, count);
-    if (int64_t count = takenFrom(call, group.number, other); count >= 0)
-      digests.taken += digestOf(group.first + other, group.first + group.number, count);
+    if (int64_t block = announcedGiven(call, group.number, other); block != -1)
+      digests.given += digestOf(group.first + group.number, group.first + other, block);
+    if (int64_t block = announcedTaken(call, group.number, other); block != -1)
+      digests.taken += digestOf(group.first + other, group.first + group.number, block);
   }
   return digests;
 }
@@ -165,6 +177,8 @@ Status takeTables(const BlockTables &given, const CallArguments &arguments, Call
   if (Status status = checkOverlap(*tables); !status.isOk())
     return status;
   tables->inPlaceElements = inPlaceElements(facts, group, *tables);
+  tables->hasLanding = arguments.rows && !arguments.rows->landing.empty();
+  tables->hasOutputList = arguments.rows && !arguments.rows->output.empty();
   call.inputBytes = static_cast<size_t>(tables->numBytes[KOLO_INPUT]);
   call.outputBytes = static_cast<size_t>(tables->numBytes[KOLO_OUTPUT]);
   call.tables = std::move(tables);
@@ -187,8 +201,8 @@ int64_t numDistances(const Call &call) { return groupOf(call, call.rank).size; }
 
 std::array<int64_t, 2> countsAtDistance(const Call &call, int rank, int64_t distance) {
   const Group group = groupOf(call, rank);
-  return {givenTo(call, group.number, (group.number + distance) % group.size),
-          takenFrom(call, group.number, (group.number + group.size - distance) % group.size)};
+  return {announcedGiven(call, group.number, (group.number + distance) % group.size),
+          announcedTaken(call, group.number, (group.number + group.size - distance) % group.size)};
 }
 
 Status compareCounts(const Call &call, std::span<const std::array<int64_t, 2>> all, int64_t distance) {
@@ -196,10 +210,16 @@ Status compareCounts(const Call &call, std::span<const std::array<int64_t, 2>> a
     const Group group = groupOf(call, rank);
     const int taker = memberOf(call, group, (group.number + distance) % group.size);
     const int64_t given = all[static_cast<size_t>(rank)][0], taken = all[static_cast<size_t>(taker)][1];
-    if (given != taken)
+    if (countOf(given) != countOf(taken))
       return rankError(StatusCode::Mismatch, taker,
-                       "ranks disagree on a block: rank {} gives {} elements to rank {}, which takes {}", rank, given,
-                       taker, taken);
+                       "ranks disagree on a block: rank {} gives {} elements to rank {}, which takes {}", rank,
+                       countOf(given), taker, countOf(taken));
+    if (given != taken)
+      return rankError(
+          StatusCode::Mismatch, taker,
+          "ranks disagree on row lists: rank {} gives a block to rank {} {} landing rows, and that rank has "
+          "{} list of its output",
+          rank, taker, given < -1 ? "with" : "without", taken < -1 ? "a" : "no");
   }
   return {};
 }

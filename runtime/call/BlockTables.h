@@ -14,15 +14,16 @@ namespace kolo::runtime {
 /// key but for `count`. Where the caller gave no places, blocks follow each other. InvalidArgument.
 Status takeTables(const BlockTables &given, const CallArguments &arguments, Call &call);
 
-/// Whether any block that one rank gives is as long as another rank takes: `digests` are those of all ranks.
+/// Whether any block that one rank gives is as long as another rank takes, and has landing rows where that rank has a
+/// list of its output: `digests` are those of all ranks.
 bool areCountsAlike(std::span<const CountDigests> digests);
 
-/// Elements that a rank gives to the one that is `distance` ranks behind it in its group, and that it takes from the
-/// one as far before it. -1: there is no such block. For the message about counts that differ.
+/// What a rank knows of the block that it gives to the one that is `distance` ranks behind it in its group, and of what
+/// it takes from the one as far before it: numbers for `compareCounts`.
 std::array<int64_t, 2> countsAtDistance(const Call &call, int rank, int64_t distance);
 /// How many distances there are.
 int64_t numDistances(const Call &call);
-/// Mismatch, if `all`, by rank, what countsAtDistance gave for this distance, has two different counts of one block.
+/// Mismatch, if `all`, by rank, what countsAtDistance gave for this distance, has two different numbers for one block.
 Status compareCounts(const Call &call, std::span<const std::array<int64_t, 2>> all, int64_t distance);
 
 } // namespace kolo::runtime

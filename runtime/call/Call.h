@@ -57,11 +57,12 @@ struct CallElements {
 
 /// The block tables of a call on this rank, by role.
 struct CallTables {
-  std::vector<int64_t> counts[2], places[2]; // elements
-  int64_t numElements[2] = {};               // of all blocks together
-  int64_t numBytes[2] = {};                  // of the buffer, to the end of its last block
-  int64_t longest = 0;                       // of all counts
-  std::optional<int64_t> inPlaceElements;    // of the input in the output when in place; nothing: it cannot be
+  std::vector<int64_t> counts[2], places[2];      // elements
+  int64_t numElements[2] = {};                    // of all blocks together
+  int64_t numBytes[2] = {};                       // of the buffer, to the end of its last block
+  int64_t longest = 0;                            // of all counts
+  std::optional<int64_t> inPlaceElements;         // of the input in the output when in place; nothing: it cannot be
+  bool hasLanding = false, hasOutputList = false; // of the call's row lists
 };
 
 /// The row lists of a call on this rank: see RowLists. They are the caller's, who keeps them while the call runs.

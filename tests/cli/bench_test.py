@@ -55,6 +55,22 @@ class Reports(ToolTest):
         self.assertAlmostEqual(rows[0]["busBandwidthGBps"], rows[0]["algBandwidthGBps"] * 3 / 4, places=9)
 
 
+    def test_counts_of_blocks(self):
+        self.write("numbers", "0 1 3")
+        sweep = ["bench", "ringAllGather", "--mesh", "rank=3", "-b", "12K", "-e", "48K", "-f", "4", "-n", "3", "--counts"]
+        said = json.loads(self.succeeds(*sweep, "numbers", "--json", "-", "--csv", "x.csv"))
+        self.assertEqual(said["counts"], "numbers")
+        with open(self.file("x.csv")) as text:
+            for row, line, size in zip(said["rows"], csv.DictReader(text), (12288, 49152), strict=True):
+                self.assertEqual((row["bytes"], row["largestBufferBytes"]), (size, size))
+                self.assertNotIn("busBandwidthGBps", row)
+                self.assertEqual({name: float(value) for name, value in line.items()}, row)
+        # All ranks send to one, whose output is three times the buffer of equal blocks.
+        said = self.succeeds("bench", "directAllToAll", *sweep[2:], "onehot:1", "--memory", "ordinary").splitlines()
+        self.assertEqual(said[2], "# counts onehot:1; size and count are those of equal blocks, largest: the largest buffer of any rank")
+        self.assertEqual([line.split()[-1] for line in said[3:]], ["largest", "(B)", "36864", "147456"])
+
+
 class Progress(ToolTest):
     def errors(self, *arguments):
         """What a terminal on standard error sees."""

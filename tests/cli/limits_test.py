@@ -126,7 +126,7 @@ class Sizes(ToolTest):
         self.refuses_statement('c.slots("large", in, pow2(50));', f"'large' has {1 << 50} chunks on every rank")
 
     def test_many_rounds_are_proved(self):
-        self.write("large.cpp", self.BODY % (self.LOOP % (250000, "c.send(out[me]).to(me.next(d));")))
+        self.write("large.cpp", self.BODY % (self.LOOP % (100000, "c.send(out[me]).to(me.next(d));")))
         self.assertIn("V1   right result                      proved",
                       self.succeeds("check", "large.cpp", "--mesh", "rank=2", "--synchronisation", "handshake", timeout=100))
 
@@ -142,7 +142,7 @@ class Sizes(ToolTest):
             loop = ("%many = arith.constant 1099511627776 : index\n"
                     f"scf.for %q = %c1 to %many step %c1 {{\n{body}\n}}\n")
             self.write("large.mlir", text.replace("  kolo.chan.flush", loop + "  kolo.chan.flush"))
-            outcome = self.kolo("check", "large.mlir", "--budget", "16M", timeout=60)
+            outcome = self.kolo("check", "large.mlir", "--budget", "4M", timeout=60)
             if body:
                 self.assertEqual(outcome.code, 2, str(outcome))
                 self.assertIn("mesh rank=4 cannot be checked: " + says, outcome.err)

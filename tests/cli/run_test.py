@@ -195,7 +195,7 @@ class CountsOfBlocks(ToolTest):
         self.write("wrong", "1 -2 3")
         self.refuses(2, "run", "ringAllGather", *three, "wrong", says="--counts: '-2' in wrong is no count")
         self.refuses(2, "run", "ringAllGather", "--mesh", "rank=3", "--count", str(1 << 61), "--counts", "random:1", says="too many")
-        self.refuses(2, "bench", "ringAllGather", "--mesh", "rank=3", "--counts", "random:1", says="--counts")
+        self.refuses(2, "bench", "ringAllReduce", "--mesh", "rank=3", "--counts", "random:1", says="--counts: all_reduce has no block")
 
 
 class Refusals(ToolTest):

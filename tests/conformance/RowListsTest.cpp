@@ -105,6 +105,39 @@ TEST(RowLists, OfWhichSomethingIsWrongAreToldToAllRanks) {
                 "the list of landing rows has 2 rows, and block 1 ends with row 3");
 }
 
+TEST(RowLists, OfAnOutputNeedLandingRowsAtTheGiver) {
+  const Mesh mesh = *Mesh::parse("rank=2");
+  auto expectMismatch = [&](int rank, const std::function<void(Given &)> &change, const std::string &text) {
+    auto body = [&](Communicator &communicator) {
+      Given given = rightCall(communicator.rank(), mesh);
+      if (communicator.rank() == rank)
+        change(given);
+      if (given.arguments.rows)
+        given.set();
+      std::string said = expectStatus(communicator.run(allToAll(), given.arguments), StatusCode::Mismatch, {text});
+      if (given.output != std::vector<int32_t>(numRows * rowElements, -1))
+        said += "something was written; ";
+      return said + runRight(communicator, allToAll(), mesh);
+    };
+    for (Launch launch : {Launch::Threads, Launch::Forked})
+      EXPECT_EQ(kolo::test::runRanks(launch, 2, {20000, 1}, body), "") << text;
+  };
+  const std::string of = "ranks disagree on row lists: rank ";
+  // Rank 0 gives itself a block, too, and is named first.
+  expectMismatch(
+      0, [](Given &given) { given.landing.clear(); },
+      of + "0 gives a block to rank 0 without landing rows, and that rank has a list of its output");
+  expectMismatch(
+      0, [](Given &given) { given.outputRows.clear(); },
+      of + "0 gives a block to rank 0 with landing rows, and that rank has no list of its output");
+  expectMismatch(
+      0, [](Given &given) { given.landing.clear(), given.outputRows.clear(); },
+      of + "0 gives a block to rank 1 without landing rows, and that rank has a list of its output");
+  expectMismatch(
+      1, [](Given &given) { given.arguments.rows = nullptr; },
+      of + "0 gives a block to rank 1 with landing rows, and that rank has no list of its output");
+}
+
 TEST(RowLists, HaveRowsThatFitTheTables) {
   const Mesh mesh = *Mesh::parse("rank=2");
   auto expectRefused = [&](const std::function<void(Given &)> &change, const std::string &text) {

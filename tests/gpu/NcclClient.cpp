@@ -62,11 +62,6 @@ void NcclClient::run() {
   checkWindows();
   checkSplit();
   checkForwarded();
-  for (Rank &rank : ranks) {
-    ncclResult_t error = ncclSuccess;
-    NCCL(ncclCommGetAsyncError(rank.comm, &error));
-    NCCL(error);
-  }
   each([](Rank &rank) { return ncclCommFinalize(rank.comm); });
   for (Rank &rank : ranks)
     NCCL(ncclCommDestroy(rank.comm));
@@ -115,9 +110,15 @@ void NcclClient::fill() const {
   }
 }
 
+/// Throws what a kernel says that gave up: its results are not right.
 void NcclClient::finish() const {
   for (const Rank &rank : ranks)
     CUDA(cuStreamSynchronize, rank.stream);
+  for (const Rank &rank : ranks) {
+    ncclResult_t error = ncclSuccess;
+    NCCL(ncclCommGetAsyncError(rank.comm, &error));
+    NCCL(error);
+  }
 }
 
 void NcclClient::check(const Collective &collective) {

@@ -11,6 +11,16 @@
 
 namespace kolo::tools {
 
+runtime::Mesh toMesh(const cost::PlacedMesh &mesh) {
+  std::vector<runtime::MeshDim> dims;
+  for (size_t i = 0; i < mesh.names.size(); ++i)
+    dims.push_back({mesh.names[i], mesh.sizes[i]});
+  auto result = runtime::Mesh::create(std::move(dims));
+  if (!result.isOk())
+    throw ToolError(ExitCode::Usage, result.status().message());
+  return std::move(result).value();
+}
+
 std::vector<size_t> rankedIn(const Exploration &found) {
   std::set<size_t> numbers;
   for (const SizeResult &size : found.sizes)

@@ -4,10 +4,6 @@
 #include "tools/explore/CandidateTimes.h"
 #include "tools/explore/StableSort.h"
 
-#include "compiler/Pipeline.h"
-#include "compiler/cost/closedform/ClosedForm.h"
-#include "compiler/cost/simulation/Simulation.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,12 +11,8 @@
 #include <mutex>
 #include <set>
 
-using namespace mlir;
-
 namespace kolo::tools {
 
-using cost::ClosedForm;
-using cost::CostMistake;
 using cost::PlacedMesh;
 using cost::Placement;
 using explore::Costs;
@@ -156,10 +148,13 @@ private:
 
   size_t numNear() const { return numWanted() + 1; } // structures of a size that are simulated
 
+  /// At its size, or at all.
+  bool isRefused(const Choice &choice) const { return refused[choice.candidate] || !std::isfinite(choice.seconds); }
+
   std::optional<Choice> fastest(Origin origin, size_t size) const {
     std::optional<Choice> best;
     for (const Choice &choice : near[size])
-      if (!refused[choice.candidate] && result.candidates[choice.candidate].origin == origin &&
+      if (!isRefused(choice) && result.candidates[choice.candidate].origin == origin &&
           (!best || choice.seconds < best->seconds))
         best = choice;
     return best;
@@ -197,7 +192,7 @@ private:
   std::vector<Choice> ranking(size_t size) const {
     std::vector<Choice> order, best;
     for (const Choice &choice : near[size])
-      if (!refused[choice.candidate] && result.candidates[choice.candidate].origin != Origin::Rings)
+      if (!isRefused(choice) && result.candidates[choice.candidate].origin != Origin::Rings)
         order.push_back(choice);
     std::ranges::sort(order, {}, [](const Choice &choice) { return std::pair(choice.seconds, choice.candidate); });
     for (const Choice &choice : order) {
@@ -303,7 +298,7 @@ private:
       isNear[choice.candidate] = true;
       const PlacedCandidate &candidate = result.candidates[choice.candidate];
       auto isOf = [&](size_t other) { return areOfOneStructure(result.candidates[other], candidate); };
-      if (candidate.origin == Origin::Explored && !refused[choice.candidate] && std::ranges::none_of(structures, isOf))
+      if (candidate.origin == Origin::Explored && !isRefused(choice) && std::ranges::none_of(structures, isOf))
         structures.push_back(choice.candidate);
     }
     const size_t before = near[size].size();
@@ -429,14 +424,23 @@ private:
         for (Choice &choice : near[size])
           if (choice.candidate == number && !choice.correction)
             choices.emplace_back(size, &choice);
-      reasons.at(number) = request.counts ? times.onAllNodes(thread, result.candidates[number], choices)
+      reasons.at(number) = request.counts ? simulateTabled(thread, number, choices)
                                           : times.onFewNodes(thread, result.candidates[number], choices);
     });
     for (const auto &[number, reason] : reasons)
-      if (!reason.empty()) { // nothing else than a simulation knows of block tables
-        (request.counts ? refused : notSimulated)[number] = true;
+      if (!reason.empty()) {
+        notSimulated[number] = !request.counts;
         ++(request.counts ? result.leftOut : result.notSimulated)[reason];
       }
+  }
+
+  /// Nothing else than a simulation knows of block tables: refuses a candidate at the sizes at which there is none.
+  std::string simulateTabled(unsigned thread, size_t number, const CandidateTimes::Choices &choices) {
+    std::string reason = times.onAllNodes(thread, result.candidates[number], choices);
+    for (auto [_, choice] : choices)
+      if (!choice->correction)
+        choice->seconds = *(choice->correction = std::numeric_limits<double>::infinity());
+    return reason;
   }
 
   /// Simulates on all nodes, if these are not too many, who is the best at some size or may be. False if nobody was.
@@ -479,72 +483,5 @@ private:
 } // namespace
 
 Exploration explore(const ExploreRequest &request) { return Explorer(request).run(); }
-
-/// With block tables, by simulation.
-static std::vector<cost::Prediction> predictTabled(const PlacedCandidate &candidate, const ExploreRequest &request,
-                                                   const Placement &placement, ModuleOp program) {
-  std::vector<cost::Prediction> predictions;
-  auto simulation =
-      cost::Simulation::create(*program.getOps<ProgramOp>().begin(), request.machine, placement,
-                               {.rates = request.rates, .lanes = request.mostLanes, .counts = request.counts});
-  auto check = [&](const auto &result) {
-    if (auto *mistake = std::get_if<CostMistake>(&result))
-      throw ToolError(ExitCode::Failed, candidate.definition.name + ": " + mistake->message);
-  };
-  check(simulation);
-  for (int64_t bytes : request.sizes) {
-    auto outcome = std::get<cost::Simulation>(simulation).predict(bytes);
-    check(outcome);
-    predictions.push_back(std::move(std::get<cost::SimulationOutcome>(outcome).prediction));
-  }
-  return predictions;
-}
-
-std::vector<cost::Prediction> predict(const PlacedCandidate &candidate, const ExploreRequest &request) {
-  std::vector<cost::Prediction> predictions(request.sizes.size());
-  Workshop workshop(request);
-  std::string reason;
-  PlacedMesh emitted =
-      request.counts ? candidate.mesh : shrink(candidate.mesh, request.machine.devicesPerNode(), mostSimulatedNodes);
-  OwningOpRef<ModuleOp> module = workshop.emit(candidate.definition, emitted, reason);
-  if (module)
-    reason = workshop.run(*module, buildChoreographyPipeline, {.schedule = resolved(candidate.schedule)});
-  if (!reason.empty())
-    throw ToolError(ExitCode::Failed, candidate.definition.name + ": " + reason);
-  const Placement placement =
-      std::get<Placement>(Placement::create(request.machine, candidate.mesh, candidate.placement));
-  if (request.counts) {
-    reason = workshop.run(*module, buildProgramPipeline,
-                          {.schedule = resolved(candidate.schedule), .check = false, .searchesInFull = true});
-    if (!reason.empty())
-      throw ToolError(ExitCode::Failed, candidate.definition.name + ": " + reason);
-    return predictTabled(candidate, request, placement, *module);
-  }
-  auto form = ClosedForm::create(*module->getOps<ChoreographyOp>().begin(), resolved(candidate.schedule),
-                                 request.machine, placement, request.rates, request.mostLanes);
-  const auto &costs = std::get<ClosedForm>(form);
-  for (size_t size = 0; size < predictions.size(); ++size) {
-    int64_t bytes = request.sizes[size];
-    if (candidate.isScaled) {
-      int64_t smaller = shrinkBytes(bytes, request.collective, allRanks(request), candidate.mesh);
-      predictions[size].bytes = bytes;
-      predictions[size].seconds = candidate.seconds[size];
-      predictions[size].bottleneck = costs.predict(smaller).bottleneck;
-    } else {
-      predictions[size] = costs.predict(bytes);
-    }
-  }
-  return predictions;
-}
-
-runtime::Mesh toMesh(const PlacedMesh &mesh) {
-  std::vector<runtime::MeshDim> dims;
-  for (size_t i = 0; i < mesh.names.size(); ++i)
-    dims.push_back({mesh.names[i], mesh.sizes[i]});
-  auto result = runtime::Mesh::create(std::move(dims));
-  if (!result.isOk())
-    throw ToolError(ExitCode::Usage, result.status().message());
-  return std::move(result).value();
-}
 
 } // namespace kolo::tools

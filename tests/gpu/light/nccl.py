@@ -52,7 +52,8 @@ def variables_for(run, way, nccl, plugins):
     if way == "preloaded":
         variables["LD_PRELOAD"] = str(door_of(run))
     if run.driver == "stand-in":
-        variables |= {"KOLO_STANDIN_THREADS": "2", "KOLO_STANDIN_RESIDENT": "256"}
+        # Its kernels share the cores with other processes, which may delay them.
+        variables |= {"KOLO_STANDIN_THREADS": "2", "KOLO_STANDIN_RESIDENT": "256", "KOLO_TIMEOUT_MS": "20000"}
     return variables
 
 

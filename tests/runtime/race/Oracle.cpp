@@ -72,6 +72,8 @@ std::vector<int64_t> CallShape::counts(size_t role, int rank) const {
   std::vector<int64_t> result;
   if ((isAtRoot || (kind == (isInput ? Broadcast : Reduce))) && !isRoot(rank))
     return result;
+  if (kind == Exscan && !isInput && own == 0)
+    return result;
   if (!hasBlocks(role))
     return {blockCount(own, own)};
   for (int64_t other = 0; other < groupSize(); ++other)
@@ -122,7 +124,9 @@ int32_t CallShape::input(int rank, int64_t index, int number) {
 std::vector<int32_t> CallShape::output(int rank, int number) const {
   const std::vector<int> ranks = members(rank);
   const int64_t own = groupRank(rank);
-  const bool isSum = kind == AllReduce || kind == Reduce || kind == ReduceScatter;
+  const bool isPrefix = kind == Scan || kind == Exscan;
+  const bool isSum = kind == AllReduce || kind == Reduce || kind == ReduceScatter || isPrefix;
+  const int64_t numGivers = isPrefix ? own + (kind == Scan) : groupSize();
   auto from = [&](int64_t giver, int64_t within) {
     return input(ranks[static_cast<size_t>(giver)], placeInInput(giver, own) + within, number);
   };
@@ -132,7 +136,7 @@ std::vector<int32_t> CallShape::output(int rank, int number) const {
     for (int64_t within = 0; within < blocks[block]; ++within) {
       int32_t value = 0;
       if (isSum)
-        for (int64_t giver = 0; giver < groupSize(); ++giver)
+        for (int64_t giver = 0; giver < numGivers; ++giver)
           value += from(giver, within);
       else
         value = from(hasBlocks(KOLO_OUTPUT) ? static_cast<int64_t>(block) : root, within);

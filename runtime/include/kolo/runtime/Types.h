@@ -88,7 +88,8 @@ struct RowLists {
   std::span<const int32_t> input, output;
   int64_t inputRows = 0, outputRows = 0; // that a buffer with a list has
   // Which row of the output of the rank that gets it each row of the list of the input becomes, as that rank's list of
-  // its output says, too. Empty: those outputs have no lists. Only the rank that gets them can tell if the two differ.
+  // its output says, too. Empty: those outputs have no lists. Mismatch if only one of the two is there for a block that
+  // is not empty. Only the rank that gets the rows can tell if the two differ.
   std::span<const int32_t> landing;
 };
 
