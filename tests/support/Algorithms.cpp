@@ -60,6 +60,8 @@ std::vector<std::string> exampleNames(std::vector<std::string> names) {
   return names;
 }
 
+bool isExample(const std::string &name) { return !exampleNames({name}).empty(); }
+
 std::vector<std::string> codedAlgorithmNames() { return namesOf(true); }
 
 const dsl::Definition &definitionOf(const std::string &name) {

@@ -20,6 +20,7 @@ bool isSweep();
 /// Of the names, some for each collective and each kind of structure. All with KOLO_SWEEP=all. For runs of what other
 /// tests run with all algorithms: another protocol of packets, or tables with packets.
 std::vector<std::string> exampleNames(std::vector<std::string> names);
+bool isExample(const std::string &name);
 /// Those whose buffers have codecs.
 std::vector<std::string> codedAlgorithmNames();
 const dsl::Definition &definitionOf(const std::string &name);
