@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 namespace kolo::runtime {
 namespace {
@@ -126,11 +127,11 @@ struct TableWriter {
   }
 
   void write(size_t tabled, TabledNumbers kind, size_t role, const std::vector<int64_t> &values) {
-    std::memcpy(content.data() + layout.numbersOffset(tabled, kind, role), values.data(), values.size() * 8);
+    std::ranges::copy(std::as_bytes(std::span(values)), content.data() + layout.numbersOffset(tabled, kind, role));
   }
 
   void writeRow(size_t number, const std::vector<void *> &values) {
-    std::memcpy(content.data() + layout.rowOffset(number), values.data(), values.size() * sizeof(void *));
+    std::ranges::copy(std::as_bytes(std::span(values)), content.data() + layout.rowOffset(number));
   }
 };
 
