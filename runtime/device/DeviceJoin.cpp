@@ -166,6 +166,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
   }
   if (Status status = state->watch.exchange(record, own); !status.isOk())
     return status;
+  state->haveAllOpened = true;
   if (Status status = state->connectPeers(std::move(descriptors)); !status.isOk())
     return status;
   if (Status status = state->resources.makeStaging(); !status.isOk())

@@ -132,11 +132,12 @@ Status DeviceState::drain() {
 DeviceState::~DeviceState() {
   if (!all.devices.empty())
     ending.emplace(all.devices.front()->driver());
-  if (!watch.isOpen()) { // `open` failed
-    if (all.meeting)
-      all.meeting->leave(false);
+  if (all.meeting && !haveAllOpened) { // a rank that could not may have left; nobody has memory of others
+    all.meeting->leave(false);
     return;
   }
+  if (!watch.isOpen())
+    return;
   if (watch.hasFailed())
     watch.abortLaunches();
   bool isWell = watch.waitForLaunches(DeviceWatch::AfterAbort::Wait).isOk() && !watch.hasFailed();

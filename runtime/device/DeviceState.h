@@ -76,6 +76,7 @@ private:
   DeviceLaunches launches{all};
   DevicePrograms programs{all};
   DeviceWatch watch{all, programs, launches};
+  bool haveAllOpened = false; // the devices of all ranks, where there is a meeting
   DeviceWindows windows{all, watch};
   DeviceResources resources{all, windows, programs};
   DevicePlaces places{all, windows, resources};

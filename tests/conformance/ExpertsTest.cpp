@@ -32,7 +32,7 @@ public:
       parsed.push_back(*Mesh::parse(mesh));
     kolo::test::TemporaryFolder folder;
     const std::string path = folder.file("experts.so");
-    kolo::tools::compile({definitions, parsed, path, /*optimize=*/true, {}, network});
+    kolo::tools::compile({definitions, parsed, path, /*optimize=*/true, {}, {.dims = network}});
     loaded.emplace(Plugin::load(path).value());
   }
   const Plugin &plugin() const { return *loaded; }
