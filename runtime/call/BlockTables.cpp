@@ -67,8 +67,8 @@ uint64_t mix(uint64_t value) { // the finalizer of splitmix64
   return value ^ (value >> 31);
 }
 
-/// A block as one of its ranks knows it, in a number that both of its ranks must have: its elements, and whether its
-/// rows land where a list of the output says. -1: there is no block.
+/// A block as one of its ranks knows it, in one number: its elements, and whether its rows land where a list of the
+/// output says. Both of its ranks must have the same. -1: there is no block.
 int64_t announced(int64_t count, bool isListed) { return isListed && count > 0 ? -2 - count : count; }
 int64_t countOf(int64_t block) { return block < -1 ? -2 - block : block; }
 

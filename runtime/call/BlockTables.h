@@ -14,12 +14,12 @@ namespace kolo::runtime {
 /// key but for `count`. Where the caller gave no places, blocks follow each other. InvalidArgument.
 Status takeTables(const BlockTables &given, const CallArguments &arguments, Call &call);
 
-/// Whether any block that one rank gives is as long as another rank takes, and has landing rows where that rank has a
-/// list of its output: `digests` are those of all ranks.
+/// Whether any block that one rank gives is as long as another rank takes. Where the taker has a list of its output,
+/// the giver must have landing rows. `digests` are those of all ranks.
 bool areCountsAlike(std::span<const CountDigests> digests);
 
-/// What a rank knows of the block that it gives to the one that is `distance` ranks behind it in its group, and of what
-/// it takes from the one as far before it: numbers for `compareCounts`.
+/// Numbers for `compareCounts`, of two blocks of a rank: of what it gives to the rank that is `distance` ranks behind
+/// it in its group, and of what it takes from the one as far before it.
 std::array<int64_t, 2> countsAtDistance(const Call &call, int rank, int64_t distance);
 /// How many distances there are.
 int64_t numDistances(const Call &call);

@@ -37,8 +37,8 @@ struct Group {
   int32_t shared = 0;
 };
 
-/// The threads of a block take turns on one thread of the host: where one waits at a barrier or polls, one that does not
-/// wait goes on, chosen at random.
+/// The threads of a block take turns on one thread of the host. Where one waits at a barrier or polls, another one that
+/// does not wait goes on, chosen at random.
 class Block {
 public:
   Block(const StandInBlock &which, int number);
