@@ -18,8 +18,8 @@ Status takeTables(const BlockTables &given, const CallArguments &arguments, Call
 /// the giver must have landing rows. `digests` are those of all ranks.
 bool areCountsAlike(std::span<const CountDigests> digests);
 
-/// Numbers for `compareCounts`, of two blocks of a rank: of what it gives to the rank that is `distance` ranks behind
-/// it in its group, and of what it takes from the one as far before it.
+/// Numbers for `compareCounts`, of two blocks of a rank. It gives one to the rank that is `distance` ranks behind it in
+/// its group, and takes the other from the one as far before it.
 std::array<int64_t, 2> countsAtDistance(const Call &call, int rank, int64_t distance);
 /// How many distances there are.
 int64_t numDistances(const Call &call);
