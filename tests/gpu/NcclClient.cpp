@@ -186,7 +186,8 @@ void NcclClient::checkFloats() {
   Collective floats = allReduceOf(numRanks, count);
   floats.title = "all-reduce of floats";
   floats.right = [&](int, size_t i) {
-    return bitsOf(static_cast<float>(1000 * numRanks * (numRanks - 1) / 2 + numRanks * static_cast<int>(i)));
+    const int right = 1000 * numRanks * (numRanks - 1) / 2 + numRanks * static_cast<int>(i);
+    return bitsOf(static_cast<float>(right));
   };
   compare(floats);
 }
@@ -342,8 +343,10 @@ void NcclClient::checkForwarded() {
   for (Rank &rank : ranks) {
     copy(rank, found.data(), rank.output, count);
     bool isRight = true;
-    for (size_t i = 0; i < count; ++i)
-      isRight &= found[i] == static_cast<float>(numRanks * (numRanks - 1) / 2 + numRanks * static_cast<int>(i));
+    for (size_t i = 0; i < count; ++i) {
+      const int right = numRanks * (numRanks - 1) / 2 + numRanks * static_cast<int>(i);
+      isRight &= found[i] == static_cast<float>(right);
+    }
     say(title, isRight ? "" : "rank " + std::to_string(rank.number) + " has another sum");
   }
 }
