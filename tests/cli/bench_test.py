@@ -54,7 +54,6 @@ class Reports(ToolTest):
         rows = json.loads(self.succeeds("bench", "ringAllGather", "--mesh", "rank=4", "-b", "4K", "-e", "4K", "--json", "-"))["rows"]
         self.assertAlmostEqual(rows[0]["busBandwidthGBps"], rows[0]["algBandwidthGBps"] * 3 / 4, places=9)
 
-
     def test_counts_of_blocks(self):
         self.write("numbers", "0 1 3")
         sweep = ["bench", "ringAllGather", "--mesh", "rank=3", "-b", "12K", "-e", "48K", "-f", "4", "-n", "3", "--counts"]
