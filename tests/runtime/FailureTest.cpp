@@ -236,7 +236,7 @@ TEST(Failure, AForkedChildCannotCallForItsParent) {
 
 TEST(Failure, LeavesNothingBehind) {
   (void)testPlugin();
-  int shared = countEntries("/dev/shm"), descriptors = countDescriptors();
+  int shared = countSharedMemory(), descriptors = countDescriptors();
   for (int round = 0; round < 2; ++round) {
     auto forked = ForkedRanks::create(2);
     auto said = runProcesses(
@@ -261,5 +261,5 @@ TEST(Failure, LeavesNothingBehind) {
     EXPECT_EQ(said[0], "");
   }
   EXPECT_EQ(countDescriptors(), descriptors);
-  EXPECT_EQ(countEntries("/dev/shm"), shared);
+  EXPECT_EQ(countSharedMemory(), shared);
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -181,9 +182,17 @@ std::string expectFailure(const Status &status, StatusCode code, const std::vect
   return expectStatus(status, status.code() == StatusCode::Aborted ? StatusCode::Aborted : code, texts);
 }
 
-int countEntries(const char *folder) {
-  auto entries = std::filesystem::directory_iterator(folder);
+int countDescriptors() {
+  auto entries = std::filesystem::directory_iterator("/proc/self/fd");
   return static_cast<int>(std::distance(begin(entries), end(entries)));
+}
+
+int countSharedMemory() {
+  auto entries = std::filesystem::directory_iterator("/dev/shm");
+  return static_cast<int>(std::count_if(begin(entries), end(entries), [](const std::filesystem::directory_entry &entry) {
+    const std::string name = entry.path().filename().string();
+    return name.find("kolo") != name.npos && !name.starts_with("kolo-nccl-") && !name.starts_with("kolo-standin-");
+  }));
 }
 
 namespace {

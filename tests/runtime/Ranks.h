@@ -53,10 +53,11 @@ std::string expectStatus(const Status &status, StatusCode code, const std::vecto
 /// one that began after another rank had noticed.
 std::string expectFailure(const Status &status, StatusCode code, const std::vector<std::string> &texts);
 
-/// The number of entries of a folder.
-int countEntries(const char *folder);
 /// Open descriptors of this process.
-inline int countDescriptors() { return countEntries("/proc/self/fd"); }
+int countDescriptors();
+/// Kolo's named objects of shared memory, of all processes, without those of the door for NCCL, whose tests may run at the
+/// same time.
+int countSharedMemory();
 
 /// Mappings of the runtime's memory in this process, and their bytes.
 int countMappings();
