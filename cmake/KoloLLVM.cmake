@@ -17,18 +17,22 @@ if(NOT LLVM_ENABLE_RTTI)
   target_compile_options(kolo_mlir INTERFACE -fno-rtti)
 endif()
 
-# Most of the time of a compilation that includes MLIR goes into its headers, so they are precompiled. Libraries use
-# `kolo_precompiled_mlir`; the executables of tests, which have other flags, use `kolo_precompiled_mlir_tests`.
+# Most of the time of a compilation that includes MLIR goes into its headers and those of Kolo's dialect, so they are
+# precompiled. Libraries use `kolo_precompiled_mlir`; the executables of tests, which have other flags, use
+# `kolo_precompiled_mlir_tests`.
 set(kolo_mlir_headers
   <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/ControlFlow/IR/ControlFlowOps.h> <mlir/Dialect/LLVMIR/LLVMDialect.h>
   <mlir/Dialect/Math/IR/Math.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/IR/BuiltinOps.h> <mlir/IR/IRMapping.h>
-  <mlir/IR/SymbolTable.h> <mlir/Pass/PassManager.h> <llvm/ADT/TypeSwitch.h> <fmt/format.h> <nlohmann/json.hpp>)
+  <mlir/IR/SymbolTable.h> <mlir/Pass/PassManager.h> <llvm/ADT/TypeSwitch.h> <fmt/format.h> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/ir/Kolo.h)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "") # written when it is missing only
 
 # kolo_precompile(OWNER FLAG HEADER...)
 function(kolo_precompile owner flag)
   add_library(${owner} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cpp)
   target_link_libraries(${owner} PRIVATE kolo_mlir kolo_options fmt::fmt nlohmann_json::nlohmann_json)
+  target_include_directories(${owner} PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/dsl/include)
+  target_include_directories(${owner} SYSTEM PRIVATE ${PROJECT_BINARY_DIR}/ir)
+  add_dependencies(${owner} kolo_ir_tablegen)
   set_target_properties(${owner} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   # Without a time in it the same headers give the same file, which ccache needs.
   target_compile_options(${owner} PRIVATE ${flag} $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>)

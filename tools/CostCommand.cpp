@@ -5,6 +5,7 @@
 #include "tools/compile/Kinds.h"
 
 #include "compiler/cost/closedform/ClosedForm.h"
+#include "compiler/model/BlockCounts.h"
 #include "ir/Kolo.h"
 
 #include "mlir/IR/BuiltinOps.h"

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+namespace kolo {
+class ProgramOp;
+} // namespace kolo
+
 namespace kolo::tools {
 
 struct CostedSize {

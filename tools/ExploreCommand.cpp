@@ -7,6 +7,7 @@
 #include "tools/explore/ExplorationTable.h"
 #include "tools/report/Report.h"
 
+#include "compiler/model/BlockCounts.h"
 #include "ir/BlockTables.h"
 
 #include <fmt/format.h>

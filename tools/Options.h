@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/Schedule.h"
-#include "compiler/model/BlockCounts.h"
+#include "compiler/model/BlockLaw.h"
 #include "tools/run/RankRunner.h"
 
 #include <CLI/CLI.hpp>

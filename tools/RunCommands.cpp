@@ -5,6 +5,8 @@
 
 #include "tools/run/Lossy.h"
 
+#include "compiler/model/BlockCounts.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

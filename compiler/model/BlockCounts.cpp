@@ -1,14 +1,11 @@
 #include "compiler/model/BlockCounts.h"
 
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/ErrorHandling.h"
 
 #include <algorithm>
 #include <cmath>
 
 namespace kolo {
-
-using Parsed = std::variant<BlockLaw, std::string>;
 
 /// A well-mixed number (splitmix64, Steele et al., OOPSLA 2014).
 static uint64_t mix(uint64_t bits) {
@@ -16,44 +13,6 @@ static uint64_t mix(uint64_t bits) {
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
   bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
   return bits ^ (bits >> 31);
-}
-
-static Parsed readNumbers(llvm::StringRef path) {
-  auto file = llvm::MemoryBuffer::getFile(path);
-  if (!file)
-    return ("'" + path +
-            "' is neither zipf:EXPONENT:SEED, random:SEED nor onehot:BLOCK, nor a file that can be read: " +
-            file.getError().message())
-        .str();
-  BlockLaw law{BlockLaw::Kind::Numbers, 0, 0, {}};
-  llvm::SmallVector<llvm::StringRef> words;
-  llvm::SplitString((*file)->getBuffer(), words);
-  for (llvm::StringRef word : words) {
-    double number = 0;
-    if (word.getAsDouble(number) || !(number >= 0 && number < 0x1p63))
-      return ("'" + word + "' in " + path + " is no count").str();
-    law.numbers.push_back(number);
-  }
-  return law;
-}
-
-Parsed parseBlockLaw(llvm::StringRef text) {
-  llvm::SmallVector<llvm::StringRef> words;
-  text.split(words, ':');
-  BlockLaw law;
-  auto isSeed = [&](size_t at) { return words.size() == at + 1 && !words[at].getAsInteger(10, law.seed); };
-  if (words[0] == "zipf") {
-    if (words.size() == 3 && !words[1].getAsDouble(law.exponent) && law.exponent >= 0 && law.exponent <= 100 &&
-        isSeed(2))
-      return law;
-    return ("'" + text + "' is not zipf:EXPONENT:SEED, with an exponent from 0 to 100 and a seed").str();
-  }
-  law.kind = words[0] == "random" ? BlockLaw::Kind::Random : BlockLaw::Kind::OneHot;
-  if (words[0] != "random" && words[0] != "onehot")
-    return readNumbers(text);
-  if (!isSeed(1))
-    return ("'" + text + "' is not " + (words[0] == "random" ? "random:SEED" : "onehot:BLOCK")).str();
-  return law;
 }
 
 double BlockCounts::weight(int64_t giver, int64_t taker) const {

@@ -408,7 +408,8 @@ private:
   std::vector<Dim> dims;
 };
 
-CollectiveKind kindOf(KoloCollective collective) { return CollectiveKind(int(collective)); } // Kinds.cpp ties them
+// Kinds.cpp ties the two lists.
+dsl::CollectiveKind kindOf(KoloCollective collective) { return dsl::CollectiveKind(int(collective)); }
 
 } // namespace
 

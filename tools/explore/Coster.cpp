@@ -3,6 +3,7 @@
 #include "compiler/Passes.h"
 #include "compiler/Pipeline.h"
 #include "compiler/cost/closedform/ClosedForm.h"
+#include "compiler/model/BlockCounts.h"
 #include "dsl/EmitChoreography.h"
 #include "dsl/PrintSource.h"
 #include "ir/BlockTables.h"

@@ -5,7 +5,7 @@
 
 #include "compiler/cost/Prediction.h"
 #include "compiler/cost/bounds/Bounds.h"
-#include "compiler/model/BlockCounts.h"
+#include "compiler/model/BlockLaw.h"
 #include "tools/explore/Search.h"
 
 #include <optional>

@@ -255,8 +255,8 @@ void treeReduceScatter(Choreography &c, const Dim &dim, const TreeReduction &inw
     reduceLevel(c, dim, inward, number, slices, arrivals);
 }
 
-Definition treeCollective(const std::string &name, CollectiveKind kind, const TreePacking &packing) {
-  using enum CollectiveKind;
+Definition treeCollective(const std::string &name, dsl::CollectiveKind kind, const TreePacking &packing) {
+  using enum dsl::CollectiveKind;
   assert((kind == AllGather || kind == ReduceScatter || kind == AllReduce) && "trees are packed for these");
   auto body = kind == AllGather ? gatherInto : kind == ReduceScatter ? reduceAndScatter : reduceEverywhere;
   return {name, {kind}, Mesh("rank"), [=](Choreography &c) { body(c, packing); }, std::source_location::current()};

@@ -9,7 +9,7 @@
 
 #include "compiler/cost/LevelTraffic.h"
 #include "compiler/cost/simulation/Network.h"
-#include "compiler/model/BlockCounts.h"
+#include "compiler/model/BlockLaw.h"
 #include "ir/Kolo.h"
 
 #include <memory>
