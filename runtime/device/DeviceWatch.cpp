@@ -28,9 +28,17 @@ Status gaveUp() { return error(StatusCode::Timeout, "a kernel gave up waiting, a
 
 Status DeviceWatch::open() {
   Result<DeviceMemory> made = DeviceMemory::allocate(ranks.devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));
-  if (made.isOk())
-    abortFlag = std::move(made).value();
-  return made.status();
+  if (!made.isOk())
+    return made.status();
+  abortFlag = std::move(made).value();
+  if (ranks.meeting)
+    ranks.meeting->peers().setOnAbort(flag());
+  return {};
+}
+
+DeviceWatch::~DeviceWatch() {
+  if (isOpen() && ranks.meeting)
+    ranks.meeting->peers().forgetOnAbort(flag());
 }
 
 bool DeviceWatch::isAborted() const { return std::atomic_ref(*flag()).load(std::memory_order_acquire) != 0; }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <new>
 #include <thread>
@@ -111,8 +112,24 @@ Status Peers::abort(const Status &found) {
   Status cause = network->explain(found);
   if (!storeAbort(control().abort(), cause))
     return abortCause();
+  std::unique_lock lock(shared->mutex);
+  for (uint64_t *word : shared->setOnAbort)
+    std::atomic_ref(*word).store(1, std::memory_order_release);
+  lock.unlock();
   network->tellAbort();
   return cause;
+}
+
+void Peers::setOnAbort(uint64_t *word) const {
+  std::scoped_lock lock(shared->mutex);
+  shared->setOnAbort.push_back(word);
+  if (isAborted())
+    std::atomic_ref(*word).store(1, std::memory_order_release);
+}
+
+void Peers::forgetOnAbort(uint64_t *word) const {
+  std::scoped_lock lock(shared->mutex);
+  std::erase(shared->setOnAbort, word);
 }
 
 Status Peers::abortCause() const {

@@ -29,6 +29,7 @@ struct ControlMemory {
   // and left, so the memory lives until the last rank leaves.
   std::mutex mutex;
   std::vector<std::shared_ptr<void>> kept;
+  std::vector<uint64_t *> setOnAbort; // see Peers::setOnAbort
 };
 
 /// A zeroed control segment for so many ranks, `numHere` of them on this host. OutOfMemory, SystemError.
@@ -101,6 +102,11 @@ public:
 
   /// Why a wait for `peer` that began at `start` must end; Reached: it goes on.
   WaitEnd checkWait(int peer, Clock::time_point start);
+
+  /// From now on `abort` of any rank of this process sets this word to 1: for what must end although the thread of its
+  /// rank cannot see the abort, since it is in a call of a driver that lasts until then.
+  void setOnAbort(uint64_t *word) const;
+  void forgetOnAbort(uint64_t *word) const;
 
   /// Keeps a thing alive until the last rank has left, when ranks are threads.
   void keepForPeers(std::shared_ptr<void> thing) const;
