@@ -1,55 +1,20 @@
 // Tokens to experts and back, against what a dense computation gives: every token and every answer, to the bit. Tokens
 // and weights are small powers of two and small integers, of which all sums are exact in every type.
-#include "Shipped.h"
+#include "ExpertPrograms.h"
 
 #include "tests/support/CodedCalls.h"
 
 #include "ir/reference/Element.h"
-#include "kolo/runtime/Experts.h"
-#include "tools/compile/Compile.h"
 
 #include <cmath>
 #include <cstring>
 
 using namespace kolo::conformance;
 using namespace kolo::runtime;
-using kolo::test::expectStatus;
 using kolo::test::Launch;
 using kolo::test::ScopedVariable;
 
 namespace {
-
-/// The programs that take tokens from rank to rank of a mesh.
-class Programs {
-public:
-  Programs(const std::vector<std::string> &names, const std::vector<std::string> &meshes,
-           const std::vector<std::string> &network = {}) {
-    std::vector<kolo::dsl::Definition> definitions;
-    for (const std::string &name : names)
-      definitions.push_back(definitionOf(name));
-    std::vector<Mesh> parsed;
-    for (const std::string &mesh : meshes)
-      parsed.push_back(*Mesh::parse(mesh));
-    kolo::test::TemporaryFolder folder;
-    const std::string path = folder.file("experts.so");
-    kolo::tools::compile({definitions, parsed, path, /*optimize=*/true, {}, {.dims = network}});
-    loaded.emplace(Plugin::load(path).value());
-  }
-  const Plugin &plugin() const { return *loaded; }
-
-private:
-  std::optional<Plugin> loaded;
-};
-
-const Plugin &direct() {
-  static const Programs programs({"directAllToAll"}, {"rank=1", "rank=2", "rank=3", "rank=4", "rank=8"});
-  return programs.plugin();
-}
-const Plugin &withNodes() {
-  static const Programs programs({"nodeAllToAll", "railAllToAll"},
-                                 {"node=2,gpu=2", "node=1,gpu=3", "node=3,gpu=1", "node=2,gpu=4", "node=4,gpu=2"});
-  return programs.plugin();
-}
 
 enum class Choice { Random, Skewed, OneExpert, None, Few };
 
@@ -315,21 +280,21 @@ constexpr MemorySetup everyPlace[] = {{Launch::Threads, "", 1, false},
 
 TEST(Experts, GetTheirTokensDirectly) {
   for (const char *mesh : {"rank=1", "rank=2", "rank=3", "rank=8"})
-    expectDense(direct(), mesh, everyPlace[0]);
+    expectDense(directExperts(), mesh, everyPlace[0]);
   for (const MemorySetup &place : everyPlace)
-    expectDense(direct(), "rank=4", place);
+    expectDense(directExperts(), "rank=4", place);
 }
 
 TEST(Experts, GetTheirTokensByNodes) {
   for (const char *mesh : {"node=1,gpu=3", "node=3,gpu=1", "node=2,gpu=4", "node=4,gpu=2"})
-    expectDense(withNodes(), mesh, everyPlace[0]);
+    expectDense(expertsByNodes(), mesh, everyPlace[0]);
   for (const MemorySetup &place : everyPlace)
-    expectDense(withNodes(), "node=2,gpu=2", place);
+    expectDense(expertsByNodes(), "node=2,gpu=2", place);
 }
 
 TEST(Experts, GetTokensThatWereEncoded) {
-  const Programs oneStep({"directAllToAll", "quantisedAllToAll"}, {"rank=3", "rank=4"});
-  const Programs twoSteps({"nodeAllToAll", "railAllToAll", "quantisedRailAllToAll"}, {"node=2,gpu=2"});
+  const ExpertPrograms oneStep({"directAllToAll", "quantisedAllToAll"}, {"rank=3", "rank=4"});
+  const ExpertPrograms twoSteps({"nodeAllToAll", "railAllToAll", "quantisedRailAllToAll"}, {"node=2,gpu=2"});
   expectDense(oneStep.plugin(), "rank=3", everyPlace[0], true);
   for (const MemorySetup &place : everyPlace) {
     expectDense(oneStep.plugin(), "rank=4", place, true);
@@ -339,7 +304,7 @@ TEST(Experts, GetTokensThatWereEncoded) {
 
 /// In f32, e4m3(128) makes 129 bytes of 512, and an element that no codec keeps changes.
 TEST(Experts, GetFewerBytesOfEncodedTokens) {
-  const Programs programs({"directAllToAll", "quantisedAllToAll"}, {"rank=2"});
+  const ExpertPrograms programs({"directAllToAll", "quantisedAllToAll"}, {"rank=2"});
   constexpr int64_t numTokens = 64, width = 1024;
   CommunicatorOptions counting{60000, 1};
   counting.countsTraffic = true;
@@ -373,8 +338,9 @@ TEST(Experts, GetFewerBytesOfEncodedTokens) {
 }
 
 TEST(Experts, GetTheirTokensFromOtherHosts) {
-  const Programs railOverNetwork({"nodeAllToAll", "railAllToAll", "quantisedRailAllToAll"}, {"node=2,gpu=2"}, {"node"});
-  const Programs directOverNetwork({"directAllToAll"}, {"rank=3"}, {"rank"});
+  const ExpertPrograms railOverNetwork({"nodeAllToAll", "railAllToAll", "quantisedRailAllToAll"}, {"node=2,gpu=2"},
+                                       {"node"});
+  const ExpertPrograms directOverNetwork({"directAllToAll"}, {"rank=3"}, {"rank"});
   auto runAll = [](const Plugin &plugin, const std::string &mesh, int ranksPerHost, bool allowsLoss) {
     std::mt19937_64 random(testSeed());
     const std::vector<Dense> layers = layersOf(mesh, allowsLoss, random);
@@ -390,141 +356,4 @@ TEST(Experts, GetTheirTokensFromOtherHosts) {
   runAll(railOverNetwork.plugin(), "node=2,gpu=2", 2, false);
   runAll(railOverNetwork.plugin(), "node=2,gpu=2", 2, true);
   runAll(directOverNetwork.plugin(), "rank=3", 1, false);
-}
-
-namespace {
-
-ExpertOptions smallOptions() {
-  ExpertOptions options{*Mesh::parse("rank=2"), 4};
-  options.rowElements = 8;
-  options.capacity = 2;
-  return options;
-}
-
-/// `body` on two ranks, with an exchange.
-void onTwoRanks(const ExpertOptions &options,
-                const std::function<std::string(Communicator &, ExpertExchange &)> &body) {
-  for (Launch launch : {Launch::Threads, Launch::Forked})
-    EXPECT_EQ(kolo::test::runRanks(launch, 2, {20000, 1},
-                                   [&](Communicator &communicator) {
-                                     Result<ExpertExchange> exchange =
-                                         ExpertExchange::create(communicator, {&direct()}, options);
-                                     return exchange.isOk() ? body(communicator, *exchange)
-                                                            : exchange.status().message();
-                                   }),
-              "");
-}
-
-} // namespace
-
-TEST(Experts, RefuseWrongNumbersOnAllRanks) {
-  struct Wrong {
-    std::vector<int32_t> experts;
-    int64_t perToken;
-    const char *text;
-  };
-  const Wrong all[] = {{{0, 4}, 1, "token 1 asks for expert 4 of 4"},
-                       {{0, -2}, 2, "token 0 asks for expert -2 of 4"},
-                       {{1, 0, 3, 3}, 2, "token 1 asks for expert 3 twice"},
-                       {{1, 0, 3}, 2, "3 numbers of experts are no multiple of 2 for each token"},
-                       {{1}, 0, "1 numbers of experts are no multiple of 0 for each token"}};
-  onTwoRanks(smallOptions(), [&](Communicator &communicator, ExpertExchange &exchange) {
-    std::string said;
-    for (const Wrong &wrong : all) {
-      const bool isWrong = communicator.rank() == 1;
-      const std::vector<int32_t> right = {0, 3};
-      said += expectStatus(isWrong ? exchange.route(wrong.experts, wrong.perToken) : exchange.route(right, 1),
-                           StatusCode::InvalidArgument,
-                           {isWrong ? wrong.text : "the experts that tokens of another rank ask for are wrong"});
-      said += expectStatus(exchange.dispatch(nullptr, nullptr), StatusCode::InvalidArgument,
-                           {"no call of route has succeeded before"});
-      if (Status status = exchange.route(right, 1); !status.isOk())
-        said += status.message();
-    }
-    return said;
-  });
-}
-
-TEST(Experts, AreAsManyForEachTokenOnAllRanks) {
-  auto body = [](Communicator &communicator) {
-    ExpertOptions options{*Mesh::parse("node=2,gpu=2"), 4};
-    options.rowElements = 8;
-    options.capacity = 4;
-    Result<ExpertExchange> exchange = ExpertExchange::create(communicator, {&withNodes()}, options);
-    const bool isOther = communicator.rank() == 0;
-    const std::vector<int32_t> experts = {3, 2}; // on the other node of the two
-    std::string said = expectStatus(exchange->route(experts, isOther ? 1 : 2), StatusCode::Mismatch,
-                                    {"ranks disagree on a block: rank 0 gives 2 elements to rank 2, which takes 4"});
-    return said + exchange->route(experts, 2).message();
-  };
-  EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 4, {20000, 1}, body), "");
-}
-
-TEST(Experts, RefuseOrDropWhatIsBeyondACapacity) {
-  ExpertOptions options = smallOptions();
-  auto chosen = [](const Communicator &communicator) {
-    return communicator.rank() == 0 ? std::vector<int32_t>{3, 3, 3, 3, 0} : std::vector<int32_t>{3, 1};
-  };
-  onTwoRanks(options, [&](Communicator &communicator, ExpertExchange &exchange) {
-    const char *own = communicator.rank() == 0 ? ": 2 of this rank" : ": 0 of this rank";
-    return expectStatus(exchange.route(chosen(communicator), 1), StatusCode::InvalidArgument,
-                        {"2 tokens for experts are beyond the capacity of 2", own});
-  });
-  options.overflow = Overflow::Drop;
-  onTwoRanks(options, [&](Communicator &communicator, ExpertExchange &exchange) {
-    Status status = exchange.route(chosen(communicator), 1);
-    const Routed routed = exchange.routed();
-    std::string said = status.message();
-    if (routed.numDropped != (communicator.rank() == 0 ? 2 : 0))
-      said += "dropped " + std::to_string(routed.numDropped);
-    const std::vector<int64_t> expected =
-        communicator.rank() == 0 ? std::vector<int64_t>{1, 0, 0, 1} : std::vector<int64_t>{0, 0, 2, 1};
-    return llvm::equal(routed.counts, expected) ? said : said + "other counts";
-  });
-}
-
-TEST(Experts, TellAllRanksOfWrongBuffers) {
-  onTwoRanks(smallOptions(), [](Communicator &communicator, ExpertExchange &exchange) {
-    const std::vector<int32_t> experts = {0, 3};
-    std::string said = exchange.route(experts, 1).message();
-    std::vector<uint16_t> tokens(16), rows(size_t(exchange.routed().numRows) * 8), output(16);
-    const std::vector<float> weights(2, 1.0f), tooFew(1, 1.0f);
-    const bool isFirst = communicator.rank() == 0;
-    said += expectStatus(exchange.dispatch(isFirst ? nullptr : tokens.data(), rows.data()), StatusCode::InvalidArgument,
-                         {"input is null"});
-    said += expectStatus(exchange.dispatch(tokens.data(), isFirst ? nullptr : rows.data()), StatusCode::InvalidArgument,
-                         {"output is null"});
-    said += expectStatus(exchange.dispatch(rows.data(), rows.data()), StatusCode::InvalidArgument,
-                         {"input and output of a call with row lists overlap"});
-    Status combined = exchange.combine(rows.data(), isFirst ? tooFew : weights, output.data());
-    said += isFirst ? expectStatus(combined, StatusCode::InvalidArgument, {"1 weights are given for 2 tokens"})
-                    : combined.message();
-    said += exchange.dispatch(tokens.data(), rows.data()).message();
-    return said + exchange.combine(rows.data(), weights, output.data()).message();
-  });
-}
-
-TEST(Experts, RefuseWrongOptions) {
-  const Mesh two = *Mesh::parse("rank=2");
-  auto expectRefusal = [&](const std::function<void(ExpertOptions &)> &change, const char *text) {
-    onTwoRanks(smallOptions(), [&](Communicator &communicator, ExpertExchange &) {
-      ExpertOptions options = smallOptions();
-      change(options);
-      return expectStatus(ExpertExchange::create(communicator, {&direct()}, options).status(),
-                          StatusCode::InvalidArgument, {text});
-    });
-  };
-  expectRefusal([](ExpertOptions &options) { options.mesh = *Mesh::parse("rank=3"); },
-                "mesh rank=3 has 3 ranks, the communicator has 2");
-  expectRefusal([](ExpertOptions &options) { options.mesh = Mesh(); }, "is 0");
-  expectRefusal([](ExpertOptions &options) { options.numExperts = 3; }, "3 experts are no multiple of 2 ranks");
-  expectRefusal([](ExpertOptions &options) { options.capacity = 0; }, "capacity is 0");
-  expectRefusal([](ExpertOptions &options) { options.rowElements = 0; }, "rowElements is 0");
-  expectRefusal([](ExpertOptions &options) { options.type = DataType::I32; },
-                "tokens are of f32, f16 or bf16, not of i32");
-  expectRefusal([](ExpertOptions &options) { options.capacity = INT64_MAX / 2; }, "are too many");
-  expectRefusal([](ExpertOptions &options) { options.allowsLoss = true; },
-                "no plugin has an all-to-all with codecs on mesh rank=2 that takes row lists");
-  expectRefusal([](ExpertOptions &options) { options.mesh = *Mesh::parse("node=2,gpu=1"); },
-                "no plugin has an all-to-all over 'node' on mesh node=2,gpu=1 that takes row lists");
 }
