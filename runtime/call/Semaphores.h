@@ -80,7 +80,7 @@ public:
   uint64_t remoteNumber() const { return remote; }
   void setRemoteNumber(uint64_t number) { remote = number; }
 
-  /// The cells' memory, for Peers::keepForPeers.
+  /// The cells' memory, for ProcessShare::keep.
   std::shared_ptr<Segment> memory() const { return segment; }
 
 private:

@@ -32,13 +32,13 @@ Status DeviceWatch::open() {
     return made.status();
   abortFlag = std::move(made).value();
   if (ranks.meeting)
-    ranks.meeting->peers().setOnAbort(flag());
+    ranks.meeting->peers().share().addAbortWord(flag(), ranks.meeting->peers().control());
   return {};
 }
 
 DeviceWatch::~DeviceWatch() {
   if (isOpen() && ranks.meeting)
-    ranks.meeting->peers().forgetOnAbort(flag());
+    ranks.meeting->peers().share().removeAbortWord(flag());
 }
 
 bool DeviceWatch::isAborted() const { return std::atomic_ref(*flag()).load(std::memory_order_acquire) != 0; }

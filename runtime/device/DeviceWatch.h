@@ -23,8 +23,8 @@ public:
   bool isOpen() const { return abortFlag.data() != nullptr; }
 
   /// One word in host memory: kernels of this process end soon once it is not 0. A rank of the same process that aborts
-  /// sets it, too: this rank's thread may be in a call that waits for another thread, which frees memory and so waits
-  /// for all kernels of the device, those of this rank among them.
+  /// sets it, too, since this rank's thread may be in a call of the driver. Such a call waits while another thread
+  /// frees memory, which waits for all kernels of the device, those of this rank among them.
   uint64_t *flag() const { return static_cast<uint64_t *>(abortFlag.data()); }
   bool hasFailed() const { return failure.has_value(); }
 

@@ -189,10 +189,11 @@ int countDescriptors() {
 
 int countSharedMemory() {
   auto entries = std::filesystem::directory_iterator("/dev/shm");
-  return static_cast<int>(std::count_if(begin(entries), end(entries), [](const std::filesystem::directory_entry &entry) {
-    const std::string name = entry.path().filename().string();
-    return name.find("kolo") != name.npos && !name.starts_with("kolo-nccl-") && !name.starts_with("kolo-standin-");
-  }));
+  return static_cast<int>(
+      std::count_if(begin(entries), end(entries), [](const std::filesystem::directory_entry &entry) {
+        const std::string name = entry.path().filename().string();
+        return name.find("kolo") != name.npos && !name.starts_with("kolo-nccl-") && !name.starts_with("kolo-standin-");
+      }));
 }
 
 namespace {

@@ -55,8 +55,8 @@ std::string expectFailure(const Status &status, StatusCode code, const std::vect
 
 /// Open descriptors of this process.
 int countDescriptors();
-/// Kolo's named objects of shared memory, of all processes, without those of the door for NCCL, whose tests may run at the
-/// same time.
+/// Kolo's named objects of shared memory, of all processes, without those of the door for NCCL, whose tests may run at
+/// the same time.
 int countSharedMemory();
 
 /// Mappings of the runtime's memory in this process, and their bytes.

@@ -208,9 +208,9 @@ TEST_P(DeviceLaunches, ARankThatDoesNotCallIsMissed) {
 INSTANTIATE_TEST_SUITE_P(Kinds, DeviceLaunches, testing::Values(Launch::Threads, Launch::Forked, Launch::Environment),
                          testing::PrintToStringParamName());
 
-/// Freeing memory waits for all kernels of the device, and keeps other threads from calls with it: the thread of rank 0
-/// is in the middle of a launch then and cannot see that rank 2 has aborted. Its kernels, which wait for rank 2, end
-/// all the same.
+/// Freeing memory waits for all kernels of the device, and keeps other threads from calls with it. The thread of rank 0
+/// is in the middle of a launch then, and cannot see that rank 2 has aborted. Its kernels wait for rank 2, and end all
+/// the same.
 TEST(DeviceThreads, ARankThatAbortsMayFreeItsBuffersAtOnce) {
   const auto start = std::chrono::steady_clock::now();
   for (int again = 0; again < 3; ++again) {
