@@ -31,9 +31,9 @@ CommunicatorState::~CommunicatorState() {
     return;
   for (auto &[key, set] : semaphores)
     if (std::shared_ptr<Segment> memory = set ? set->memory() : nullptr)
-      ranks->share().keep(memory);
+      ranks->keepForPeers(memory);
   for (const std::shared_ptr<Segment> &memory : held.release())
-    ranks->share().keep(memory);
+    ranks->keepForPeers(memory);
 }
 
 Status CommunicatorState::start(std::span<const cpu_set_t> cores) {

@@ -80,7 +80,7 @@ public:
   uint64_t remoteNumber() const { return remote; }
   void setRemoteNumber(uint64_t number) { remote = number; }
 
-  /// The cells' memory, for ProcessShare::keep.
+  /// The cells' memory, for Peers::keepForPeers.
   std::shared_ptr<Segment> memory() const { return segment; }
 
 private:

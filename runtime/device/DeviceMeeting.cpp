@@ -115,7 +115,7 @@ void DeviceMeeting::leave(bool isWell) {
     peers().waitUntilQuiet();
   // Another thread may still read the board.
   if (peers().kind() == RankKind::Threads)
-    peers().share().keep(std::make_shared<Window>(std::move(own)));
+    peers().keepForPeers(std::make_shared<Window>(std::move(own)));
 }
 
 Status DeviceMeeting::firstRefusal() const {

@@ -28,17 +28,9 @@ Status gaveUp() { return error(StatusCode::Timeout, "a kernel gave up waiting, a
 
 Status DeviceWatch::open() {
   Result<DeviceMemory> made = DeviceMemory::allocate(ranks.devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));
-  if (!made.isOk())
-    return made.status();
-  abortFlag = std::move(made).value();
-  if (ranks.meeting)
-    ranks.meeting->peers().share().addAbortWord(flag(), ranks.meeting->peers().control());
-  return {};
-}
-
-DeviceWatch::~DeviceWatch() {
-  if (isOpen() && ranks.meeting)
-    ranks.meeting->peers().share().removeAbortWord(flag());
+  if (made.isOk())
+    abortFlag = std::move(made).value();
+  return made.status();
 }
 
 bool DeviceWatch::isAborted() const { return std::atomic_ref(*flag()).load(std::memory_order_acquire) != 0; }

@@ -15,16 +15,11 @@ class DeviceWatch {
 public:
   DeviceWatch(DeviceRanks &allRanks, const DevicePrograms &allPrograms, const DeviceLaunches &ownLaunches)
       : ranks(allRanks), programs(allPrograms), launches(ownLaunches) {}
-  ~DeviceWatch();
-  DeviceWatch(const DeviceWatch &) = delete;
-  DeviceWatch &operator=(const DeviceWatch &) = delete;
   /// Called once, when the devices are open. OutOfMemory, DeviceError.
   Status open();
   bool isOpen() const { return abortFlag.data() != nullptr; }
 
-  /// One word in host memory: kernels of this process end soon once it is not 0. A rank of the same process that aborts
-  /// sets it, too, since this rank's thread may be in a call of the driver. Such a call waits while another thread
-  /// frees memory, which waits for all kernels of the device, those of this rank among them.
+  /// One word in host memory: kernels of this process end soon once it is not 0.
   uint64_t *flag() const { return static_cast<uint64_t *>(abortFlag.data()); }
   bool hasFailed() const { return failure.has_value(); }
 

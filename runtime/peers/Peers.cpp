@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
 #include <new>
 #include <thread>
@@ -39,29 +38,6 @@ Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks
   for (int rank = 0; rank < numRanks; ++rank)
     new (&shared->control.block(rank)) RankBlock{};
   return shared;
-}
-
-void ProcessShare::keep(std::shared_ptr<void> thing) {
-  std::scoped_lock lock(mutex);
-  kept.push_back(std::move(thing));
-}
-
-void ProcessShare::addAbortWord(uint64_t *word, const Control &control) {
-  std::scoped_lock lock(mutex);
-  abortWords.push_back(word);
-  if (control.abort().state.load(std::memory_order_seq_cst) != AbortState::None)
-    std::atomic_ref(*word).store(1, std::memory_order_release);
-}
-
-void ProcessShare::removeAbortWord(uint64_t *word) {
-  std::scoped_lock lock(mutex);
-  std::erase(abortWords, word);
-}
-
-void ProcessShare::setAbortWords() {
-  std::scoped_lock lock(mutex);
-  for (uint64_t *word : abortWords)
-    std::atomic_ref(*word).store(1, std::memory_order_release);
 }
 
 static Seat seatOf(const Control &control, const Hosts &hosts) {
@@ -135,7 +111,6 @@ Status Peers::abort(const Status &found) {
   Status cause = network->explain(found);
   if (!storeAbort(control().abort(), cause))
     return abortCause();
-  share().setAbortWords();
   network->tellAbort();
   return cause;
 }
@@ -175,6 +150,11 @@ WaitEnd Peers::checkWait(int peer, Clock::time_point start) {
   if (millisecondsSince(start) >= suspicionMs)
     network->control().ask(peer); // nothing, for a rank of this host
   return millisecondsSince(start) >= options.timeoutMs ? WaitEnd::Timeout : WaitEnd::Reached;
+}
+
+void Peers::keepForPeers(std::shared_ptr<void> thing) const {
+  std::scoped_lock lock(shared->mutex);
+  shared->kept.push_back(std::move(thing));
 }
 
 void Peers::waitUntilQuiet() const {

@@ -21,30 +21,14 @@
 
 namespace kolo::runtime {
 
-/// What the ranks of one process share beside the control segment: all ranks, where ranks are threads.
-class ProcessShare {
-public:
-  /// Keeps memory of a rank that leaves. A peer may still access a semaphore after its owner saw the signal and left,
-  /// so the memory lives until the last rank leaves.
-  void keep(std::shared_ptr<void> thing);
-
-  /// Has Peers::abort of any rank of this process set this word to 1, from now on. For what must end though the thread
-  /// of its rank cannot see the abort: it may be in a call of a driver that lasts until then.
-  void addAbortWord(uint64_t *word, const Control &control);
-  void removeAbortWord(uint64_t *word);
-  void setAbortWords();
-
-private:
-  std::mutex mutex;
-  std::vector<std::shared_ptr<void>> kept;
-  std::vector<uint64_t *> abortWords;
-};
-
 /// The control segment. Threads share one mapping; each process has its own.
 struct ControlMemory {
   Memory memory;
   Control control;
-  ProcessShare share;
+  // Among threads: memory of ranks that have left. A peer may still access a semaphore after its owner saw the signal
+  // and left, so the memory lives until the last rank leaves.
+  std::mutex mutex;
+  std::vector<std::shared_ptr<void>> kept;
 };
 
 /// A zeroed control segment for so many ranks, `numHere` of them on this host. OutOfMemory, SystemError.
@@ -118,7 +102,8 @@ public:
   /// Why a wait for `peer` that began at `start` must end; Reached: it goes on.
   WaitEnd checkWait(int peer, Clock::time_point start);
 
-  ProcessShare &share() const { return shared->share; }
+  /// Keeps a thing alive until the last rank has left, when ranks are threads.
+  void keepForPeers(std::shared_ptr<void> thing) const;
 
   /// Called after a failure. Blocks until no living peer runs generated code, at most for the timeout. Then this rank's
   /// memory may be freed.

@@ -1,7 +1,6 @@
 // One rank per process or per thread: each maps memory of its peers, and notices peers that die or do not call.
 #include "device/Member.h"
 
-#include <atomic>
 #include <csignal>
 #include <thread>
 
@@ -207,35 +206,6 @@ TEST_P(DeviceLaunches, ARankThatDoesNotCallIsMissed) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DeviceLaunches, testing::Values(Launch::Threads, Launch::Forked, Launch::Environment),
                          testing::PrintToStringParamName());
-
-/// Freeing memory waits for all kernels of the device, and keeps other threads from calls with it. The thread of rank 0
-/// is in the middle of a launch then, and cannot see that rank 2 has aborted. Its kernels wait for rank 2, and end all
-/// the same.
-TEST(DeviceThreads, ARankThatAbortsMayFreeItsBuffersAtOnce) {
-  const auto start = std::chrono::steady_clock::now();
-  for (int again = 0; again < 3; ++again) {
-    std::atomic<int> numStarted = 0;
-    EXPECT_EQ(inAll(Launch::Threads,
-                    [&](Communicator &host) -> std::string {
-                      const int rank = host.rank();
-                      Member member(host, jobOf("ringAllGather"));
-                      if (rank == 2) {
-                        while (numStarted < 10)
-                          std::this_thread::yield();
-                        member.communicator.abort();
-                        return "";
-                      }
-                      Status status;
-                      for (int call = 0; call < 20 && status.isOk(); ++call, ++numStarted)
-                        status = member.start();
-                      if (status.isOk())
-                        status = member.communicator.synchronize();
-                      return expectFailure(status, StatusCode::PeerLost, {"rank 2 aborted this communicator"});
-                    }),
-              "");
-  }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-}
 
 TEST(DeviceProcesses, ARankThatIsKilledIsLostToTheOthers) {
   (void)devicePlugin();
