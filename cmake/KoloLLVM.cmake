@@ -23,7 +23,8 @@ endif()
 set(kolo_mlir_headers
   <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/ControlFlow/IR/ControlFlowOps.h> <mlir/Dialect/LLVMIR/LLVMDialect.h>
   <mlir/Dialect/Math/IR/Math.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/IR/BuiltinOps.h> <mlir/IR/IRMapping.h>
-  <mlir/IR/SymbolTable.h> <mlir/Pass/PassManager.h> <llvm/ADT/TypeSwitch.h> <fmt/format.h> <nlohmann/json.hpp> ${PROJECT_SOURCE_DIR}/ir/Kolo.h)
+  <mlir/IR/SymbolTable.h> <mlir/Pass/PassManager.h> <llvm/ADT/TypeSwitch.h> <fmt/format.h> <nlohmann/json.hpp>
+  ${PROJECT_SOURCE_DIR}/ir/Kolo.h)
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/precompiled.cpp CONTENT "") # written when it is missing only
 
 # kolo_precompile(OWNER FLAG HEADER...)
