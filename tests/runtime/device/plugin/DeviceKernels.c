@@ -48,34 +48,21 @@ static int64_t nowNs(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Offers the core to other threads. A busy program may keep it for milliseconds, where a poll should take up to a
- * microsecond. So the polls that follow do not offer it, until they are as many as that time is for. */
-static void pauseABit(void) {
-  static _Thread_local int64_t numPaid;
-  if (numPaid > 0) {
-    --numPaid;
-    return;
-  }
-  int64_t begin = nowNs();
-  sched_yield();
-  numPaid = (nowNs() - begin) / 500;
-}
-
 static int waitFor(Lane lane, int64_t peer, int64_t semaphore, int64_t statement) {
   uint64_t target = ++lane.in->awaited[cell(lane, semaphore, peer)], found = 0;
   _Atomic uint64_t *own = (_Atomic uint64_t *)&lane.in->semaphores[cell(lane, semaphore, peer)];
   const int64_t begin = nowNs();
-  for (uint64_t poll = 0;; ++poll) {
+  for (;;) {
     found = atomic_load_explicit(own, memory_order_acquire);
     if (found >= target)
       return 0;
-    int isAborted = poll % 16 == 0 && atomic_load((_Atomic uint64_t *)lane.in->abort);
+    int isAborted = atomic_load((_Atomic uint64_t *)lane.in->abort);
     if (isAborted || nowNs() - begin >= (int64_t)lane.in->timeoutNs) {
       KoloDeviceFailure failure = {
           isAborted ? KOLO_DEVICE_ABORTED : KOLO_DEVICE_TIMEOUT, peer, semaphore, statement, target, found};
       return report(lane, failure);
     }
-    pauseABit();
+    sched_yield(); /* whoever is waited for may need the core */
   }
 }
 
