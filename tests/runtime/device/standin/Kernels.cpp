@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 struct CUmod_st {
   int device = 0;
@@ -84,6 +85,50 @@ void runBlock(const Launch &launch, const StandInBlock &position) {
   block.run([&] { launch.run(launch.argument, &block.position); });
 }
 
+/// Runs one block after the other, until the process ends: to start a thread and to end it takes longer than most
+/// blocks, above all under sanitizers.
+class BlockThread {
+public:
+  BlockThread() {
+    std::thread([this] { serve(); }).detach();
+  }
+  void start(std::function<void()> block) {
+    std::scoped_lock lock(mutex);
+    work = std::move(block);
+    changed.notify_all();
+  }
+  void join() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return !work; });
+  }
+
+private:
+  void serve() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      changed.wait(lock, [&] { return work != nullptr; });
+      lock.unlock();
+      work();
+      lock.lock();
+      work = nullptr;
+      changed.notify_all();
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::function<void()> work;
+};
+
+/// The first `number` of the thread that performs launches. Others have their own: so what the thread sanitizer sees of
+/// two blocks is in order only where their launches are.
+std::span<const std::unique_ptr<BlockThread>> blockThreads(size_t number) {
+  thread_local auto *threads = new std::vector<std::unique_ptr<BlockThread>>;
+  while (threads->size() < number)
+    threads->push_back(std::make_unique<BlockThread>());
+  return std::span(*threads).first(number);
+}
+
 void perform(const Launch &launch) {
   if (primaryContext(launch.device)->failure != CUDA_SUCCESS)
     return; // a device that has failed runs nothing more
@@ -92,18 +137,18 @@ void perform(const Launch &launch) {
   const int64_t perBlock = registersPerMultiprocessor / blocksPerMultiprocessor(launch.numThreads);
   if (launch.isTogether)
     room.take(perBlock * launch.gridX * launch.gridY);
-  std::vector<std::thread> threads;
+  auto threads = blockThreads(size_t(launch.gridX) * launch.gridY);
   for (uint32_t y = 0; y < launch.gridY; ++y)
     for (uint32_t x = 0; x < launch.gridX; ++x) {
       if (!launch.isTogether)
         room.take(perBlock);
-      threads.emplace_back([&launch, &room, perBlock, x, y] {
+      threads[size_t(y) * launch.gridX + x]->start([&launch, &room, perBlock, x, y] {
         runBlock(launch, {x, y, launch.gridX, launch.gridY, launch.numThreads});
         room.giveBack(perBlock);
       });
     }
-  for (std::thread &thread : threads)
-    thread.join();
+  for (const auto &thread : threads)
+    thread->join();
 }
 
 CUresult launch(CUfunction function, const uint32_t (&grid)[3], const uint32_t (&block)[3], CUstream handle,

@@ -98,6 +98,18 @@ std::pair<int, size_t> place(size_t sizeBytes, MemoryKind kind) {
   return {block.fd < 0 ? -1 : fcntl(block.fd, F_DUPFD_CLOEXEC, 3), offset};
 }
 
+/// Without a mapping, whose page faults take longer than the bytes.
+bool fillFile(int fd, size_t offset, size_t sizeBytes) {
+  static const std::vector<std::byte> pattern(size_t(64) << 10, std::byte(0xa5));
+  for (size_t end = offset + sizeBytes; offset < end;) {
+    ssize_t written = pwrite(fd, pattern.data(), std::min(pattern.size(), end - offset), static_cast<off_t>(offset));
+    if (written <= 0)
+      return false;
+    offset += static_cast<size_t>(written);
+  }
+  return true;
+}
+
 CUresult allocate(size_t sizeBytes, MemoryKind kind, CUdeviceptr *address) {
   Busy busy;
   if (CUresult refused = checkUnsafe())
@@ -107,10 +119,9 @@ CUresult allocate(size_t sizeBytes, MemoryKind kind, CUdeviceptr *address) {
   if (sizeBytes > size_t(1) << 30)
     return CUDA_ERROR_OUT_OF_MEMORY;
   auto [fd, offset] = place(sizeBytes, kind);
-  CUresult result = fd < 0 ? CUDA_ERROR_OUT_OF_MEMORY : map(fd, offset, sizeBytes, kind, address);
-  if (result == CUDA_SUCCESS)
-    std::memset(toAlias(*address), 0xa5, sizeBytes);
-  return result;
+  if (fd < 0 || !fillFile(fd, offset, sizeBytes))
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  return map(fd, offset, sizeBytes, kind, address);
 }
 
 void unmap(std::map<CUdeviceptr, Allocation>::iterator found) {
