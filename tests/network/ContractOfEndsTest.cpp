@@ -113,7 +113,7 @@ TEST_P(ContractOfEnds, APeerThatTakesNothingIsATimeout) {
     GTEST_SKIP() << "its ranks are in one process";
   const std::vector<std::byte> data(64 << 20);
   for (bool hasHeardBefore : {false, true}) {
-    Pair<Transport> pair = makePair(GetParam(), 300, [&](Transport &there) {
+    Pair<Transport> pair = makePair(GetParam(), shortMs, [&](Transport &there) {
       Landing landing(data.size(), 2);
       (void)there.registerMemory(landing.registration(1));
       while (hasHeardBefore && !landing.cell(0, 0, 0).hasReached(1))

@@ -17,6 +17,9 @@ namespace kolo::test {
 using namespace kolo::runtime;
 using Clock = std::chrono::steady_clock;
 
+/// A limit that is to pass while a test waits. Ranks have to connect within it first, on a busy machine, too.
+constexpr int shortMs = 1000;
+
 struct RankPlace {
   int rank = 0;
   int numRanks = 1;

@@ -322,7 +322,7 @@ TEST(Meeting, WhatIsWrittenBeforeThePeerIsConnectedWaitsForIt) {
 
 TEST(Meeting, AFlushWaitsForNoPeerThatItsRankHasNotWrittenTo) {
   for (const char *name : {"cxi", "verbs", "efa"}) {
-    Unmet world({rulesOf(name), true}, 2, 300);
+    Unmet world({rulesOf(name), true}, 2, shortMs);
     ASSERT_EQ(world.tell(0, 1).message(), "");
     ASSERT_TRUE(world.runUntil([&] { return !fabricOf(world.at(1)).troubleWith(0).isOk(); })); // rank 1 was asked
     EXPECT_EQ(world.at(1).flush(0).message(), "") << name;
@@ -474,14 +474,14 @@ TEST(Meeting, APeerThatDiesMeanwhileIsLost) {
 
 TEST(Meeting, APeerThatIsSilentIsATimeoutThatSaysWhatIsMissing) {
   for (bool hasBegun : {false, true}) {
-    WrittenPair pair({rulesOf("tcp;ofi_rxm")}, 300, [&](FabricRank &there) {
+    WrittenPair pair({rulesOf("tcp;ofi_rxm")}, shortMs, [&](FabricRank &there) {
       if (hasBegun)
         awaitMeeting(there);
       raise(SIGSTOP);
     });
-    const char *text = hasBegun ? "rank 0 waited 300 ms for rank 1 to take data: timed out; the self-test of provider "
+    const char *text = hasBegun ? "rank 0 waited 1000 ms for rank 1 to take data: timed out; the self-test of provider "
                                   "tcp;ofi_rxm with rank 1 is not over; KOLO_NETWORK=tcp needs none"
-                                : "rank 0 waited 300 ms for rank 1 to take data: timed out; the address of rank 1 has "
+                                : "rank 0 waited 1000 ms for rank 1 to take data: timed out; the address of rank 1 has "
                                   "not come";
     EXPECT_EQ(expectStatus(pair.here->flush(0), StatusCode::Timeout, 1, text), "");
     EXPECT_EQ(pair.here->stateOf(1).message(), "");
