@@ -21,7 +21,7 @@ struct Member {
 
   static DeviceCommunicator make(Communicator host, const DeviceOptions &options) {
     int device = host.rank() % 2;
-    auto made = DeviceCommunicator::create(std::move(host), device, options);
+    auto made = DeviceCommunicator::create(std::move(host), device, withLittleMemory(options));
     if (!made.isOk())
       throw std::runtime_error(made.status().message());
     return std::move(made).value();

@@ -46,6 +46,10 @@ template <class Function> Function *driverFunction(const char *symbol) {
 /// libkolo_cuda, on the stand-in driver. Throws.
 const KoloDeviceDriver &cudaLibrary();
 
+/// With at most 2 MiB of internal memory for each rank to begin with, which take less time to clear than the usual 16;
+/// more is taken when a call needs it.
+DeviceOptions withLittleMemory(DeviceOptions options);
+
 /// An element of a rank's input; call `turn` has other data than the one before.
 inline int32_t elementOf(int rank, int64_t index, int turn) {
   return (rank + 1) * 1000 + static_cast<int32_t>(index) * 7 + turn;

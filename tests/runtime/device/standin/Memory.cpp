@@ -99,8 +99,8 @@ std::pair<int, size_t> place(size_t sizeBytes, MemoryKind kind) {
 }
 
 /// Without a mapping, whose page faults take longer than the bytes.
-bool fillFile(int fd, size_t offset, size_t sizeBytes) {
-  static const std::vector<std::byte> pattern(size_t(64) << 10, std::byte(0xa5));
+bool fillFile(int fd, size_t offset, std::byte value, size_t sizeBytes) {
+  const std::vector<std::byte> pattern(std::min(sizeBytes, size_t(64) << 10), value);
   for (size_t end = offset + sizeBytes; offset < end;) {
     ssize_t written = pwrite(fd, pattern.data(), std::min(pattern.size(), end - offset), static_cast<off_t>(offset));
     if (written <= 0)
@@ -119,7 +119,7 @@ CUresult allocate(size_t sizeBytes, MemoryKind kind, CUdeviceptr *address) {
   if (sizeBytes > size_t(1) << 30)
     return CUDA_ERROR_OUT_OF_MEMORY;
   auto [fd, offset] = place(sizeBytes, kind);
-  if (fd < 0 || !fillFile(fd, offset, sizeBytes))
+  if (fd < 0 || !fillFile(fd, offset, std::byte(0xa5), sizeBytes))
     return CUDA_ERROR_OUT_OF_MEMORY;
   return map(fd, offset, sizeBytes, kind, address);
 }
@@ -180,6 +180,17 @@ void *toAlias(CUdeviceptr address) {
   Allocation found;
   bool isProtected = findAllocation(address, &base, &found) && found.alias;
   return isProtected ? static_cast<std::byte *>(found.alias) + (address - base) : toHost(address);
+}
+
+void setMemory(CUdeviceptr dst, unsigned char value, size_t sizeBytes) {
+#if !__has_feature(thread_sanitizer) // which sees writes to mapped memory only
+  CUdeviceptr base;
+  Allocation found;
+  if (sizeBytes >= size_t(64) << 10 && findAllocation(dst, &base, &found) && found.fd >= 0 &&
+      fillFile(found.fd, found.fileOffset + (dst - base), std::byte(value), sizeBytes))
+    return;
+#endif
+  std::memset(toAlias(dst), value, sizeBytes);
 }
 
 bool mayAccess(int device, const Allocation &allocation) {

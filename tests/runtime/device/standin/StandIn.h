@@ -75,6 +75,7 @@ bool findAllocation(CUdeviceptr address, CUdeviceptr *base, Allocation *found);
 bool isWhole(CUdeviceptr address, size_t sizeBytes);
 /// Where the driver itself accesses a range: copies open no memory to the host.
 void *toAlias(CUdeviceptr address);
+void setMemory(CUdeviceptr dst, unsigned char value, size_t sizeBytes);
 
 /// Of all allocations; and this one, which the lock of `memoryMutex` protects.
 extern std::recursive_mutex memoryMutex;

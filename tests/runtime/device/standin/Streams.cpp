@@ -382,7 +382,7 @@ CUresult cuMemsetD8Async(CUdeviceptr dst, unsigned char value, size_t sizeBytes,
     return refused;
   if (!stream || !isWhole(dst, sizeBytes))
     return CUDA_ERROR_INVALID_VALUE;
-  enqueue(*stream, [=] { std::memset(toAlias(dst), value, sizeBytes); });
+  enqueue(*stream, [=] { setMemory(dst, value, sizeBytes); });
   return CUDA_SUCCESS;
 }
 }
