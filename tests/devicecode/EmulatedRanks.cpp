@@ -19,20 +19,22 @@ void EmulatedRanks::place(uint64_t seed) {
   for (const Bytes &input : simulated.inputs)
     largest = std::max(largest, input.size());
   // How much memory of its own a program takes, its host code knows, which is not here.
-  auto isOfPackets = [](BufferOp buffer) { return buffer.getRole() == BufferRole::Packets; };
-  auto numPackets = size_t(llvm::count_if(program.program.getBody().getOps<BufferOp>(), isOfPackets));
+  size_t numBuffers[KOLO_NUM_BUFFER_ROLES] = {};
+  for (BufferOp buffer : program.program.getBody().getOps<BufferOp>())
+    ++numBuffers[size_t(buffer.getRole())];
   size_t mostParts = numRanks * numRanks * numRanks * size_t(shape.lanes);
   const PacketFormat &format = program.format;
-  packetBytes =
-      numPackets * size_t(format.bytes) * ((largest + 64 * numRanks) * numRanks / size_t(format.dataBytes) + mostParts);
+  packetBytes = numBuffers[KOLO_PACKETS] * size_t(format.bytes) *
+                ((largest + 64 * numRanks) * numRanks / size_t(format.dataBytes) + mostParts);
   size_t unitBytes = findCoded(program.program) ? 16384 : 4096;
   for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     buffers[role].clear(), addresses[role].clear();
     for (size_t rank = 0; rank < numRanks; ++rank) {
-      size_t size = role == KOLO_INPUT     ? simulated.inputs[rank].size()
-                    : role == KOLO_OUTPUT  ? simulated.outputs[rank].size()
-                    : role == KOLO_PACKETS ? 2 * packetBytes
-                                           : (largest + unitBytes) * (numRanks + 2) * 4;
+      size_t size = role == KOLO_INPUT      ? simulated.inputs[rank].size()
+                    : role == KOLO_OUTPUT   ? simulated.outputs[rank].size()
+                    : role == KOLO_PACKETS  ? 2 * packetBytes
+                    : numBuffers[role] == 0 ? 0
+                                            : (largest + unitBytes) * (numRanks + 2) * 4;
       buffers[role].emplace_back(size, elementBytes, role == KOLO_INPUT || role == KOLO_OUTPUT ? random() % 20 : 0);
     }
   }
