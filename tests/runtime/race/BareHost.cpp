@@ -31,11 +31,16 @@ struct FreeMemory {
 };
 using Memory = std::unique_ptr<std::byte, FreeMemory>;
 
-/// Zeroed, aligned as the runtime's is.
+size_t rounded(int64_t sizeBytes) { return (static_cast<size_t>(sizeBytes) + 127) / 64 * 64; }
+
+/// Aligned as the runtime's is.
 Memory allocate(int64_t sizeBytes) {
-  size_t rounded = (static_cast<size_t>(sizeBytes) + 127) / 64 * 64;
-  Memory memory(static_cast<std::byte *>(std::aligned_alloc(64, rounded)));
-  std::memset(memory.get(), 0, rounded);
+  return Memory(static_cast<std::byte *>(std::aligned_alloc(64, rounded(sizeBytes))));
+}
+
+Memory allocateZeroed(int64_t sizeBytes) {
+  Memory memory = allocate(sizeBytes);
+  std::memset(memory.get(), 0, rounded(sizeBytes));
   return memory;
 }
 
@@ -58,7 +63,7 @@ private:
     BareHost *host;
     int rank, number;
     std::vector<uint64_t> sent, awaited; // by [semaphore][peer]
-    Memory tile;
+    std::byte *tile;
     uint64_t numCalls = 0;
     std::string failure;
   };
@@ -94,6 +99,7 @@ private:
   const Job *job = nullptr;
   std::vector<Counter> counters;
   std::vector<std::vector<Lane>> lanes; // by rank
+  std::vector<Memory> tiles;            // by rank and lane, of one job after the other
   std::vector<Memory> scratch;          // by rank
   std::vector<Memory> published;        // by turn and rank
   std::vector<void *> publishedBases;   // likewise
@@ -159,16 +165,18 @@ void BareHost::prepare(const Job &newJob) {
   packets.clear();
   packetBases.clear();
   for (size_t i = 0; i < 2 * numRanks; ++i) {
-    published.push_back(allocate(program->publish ? program->publishedBytes(&shape) : 0));
+    published.push_back(allocateZeroed(program->publish ? program->publishedBytes(&shape) : 0));
     publishedBases.push_back(published.back().get());
-    packets.push_back(allocate(program->packetBytes ? program->packetBytes(&shape) : 0));
+    packets.push_back(allocateZeroed(program->packetBytes ? program->packetBytes(&shape) : 0));
     packetBases.push_back(packets.back().get());
   }
   entered = std::vector<Counter>(numRanks * numLanes);
+  while (tiles.size() < numRanks * numLanes)
+    tiles.push_back(allocate(tileBytes));
   makeTables();
   lanes.clear();
   for (size_t rank = 0; rank < numRanks; ++rank) {
-    scratch.push_back(allocate(program->scratchBytes(&shape)));
+    scratch.push_back(allocateZeroed(program->scratchBytes(&shape)));
     peers[KOLO_INPUT].push_back(job->buffers[rank].input);
     peers[KOLO_OUTPUT].push_back(job->buffers[rank].output);
     peers[KOLO_SCRATCH].push_back(scratch.back().get());
@@ -179,7 +187,7 @@ void BareHost::prepare(const Job &newJob) {
                      static_cast<int>(lane),
                      std::vector<uint64_t>(perLane),
                      std::vector<uint64_t>(perLane),
-                     allocate(tileBytes),
+                     tiles[rank * numLanes + lane].get(),
                      0,
                      {}});
   }
@@ -255,7 +263,7 @@ void BareHost::runLane(Lane &lane) {
     invocation.peers[role] = bases;
   }
   invocation.sequence = static_cast<int64_t>(lane.numCalls);
-  invocation.tile = lane.tile.get();
+  invocation.tile = lane.tile;
   invocation.tileBytes = tileBytes;
   if (program->publish)
     program->publish(&invocation);
