@@ -1,109 +1,14 @@
 /* MPI programs with barriers that they begin and complete later: `ibarrier CASE`. With -DOWN_WAIT, the program has a
  * function MPI_Wait of its own, as programs have that a tool was linked into. */
-#include "checks.h"
+#include "barriers.h"
 
-#include <dirent.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #ifdef OWN_WAIT
 int MPI_Wait(MPI_Request *request, MPI_Status *status) { return PMPI_Wait(request, status); }
 #endif
-
-enum { MOST = 16 };
-
-/* How many barriers each rank has begun: memory that all ranks see, so that a barrier that ends too early is seen. */
-static volatile long *begun[MOST];
-static MPI_Win board;
-
-/* Collective. The ranks are then connected. */
-static void openBoard(void) {
-  long *own = NULL;
-  MPI_Win_allocate_shared(sizeof(long), sizeof(long), MPI_INFO_NULL, MPI_COMM_WORLD, &own, &board);
-  *own = 0;
-  for (int peer = 0; peer < size; ++peer) {
-    MPI_Aint bytes = 0;
-    int unit = 0;
-    MPI_Win_shared_query(board, peer, &bytes, &unit, (void *)&begun[peer]);
-  }
-  for (int i = 0; i < 6; ++i)
-    MPI_Barrier(MPI_COMM_WORLD);
-}
-
-/* Returns the number of the barrier. */
-static long begin(MPI_Request *request) {
-  long number = *begun[rank] + 1;
-  __atomic_store_n(begun[rank], number, __ATOMIC_RELEASE);
-  check(MPI_Ibarrier(MPI_COMM_WORLD, request) == MPI_SUCCESS, "begin");
-  check(*request != MPI_REQUEST_NULL, "no request");
-  return number;
-}
-
-static void checkOver(long number) {
-  for (int peer = 0; peer < size; ++peer)
-    check(__atomic_load_n(begun[peer], __ATOMIC_ACQUIRE) >= number, "a barrier ended too early");
-}
-
-/* Completes all requests, by the function that `kind` names. */
-enum { WAIT, WAITALL, WAITANY, WAITSOME, TEST, TESTALL, TESTANY, TESTSOME, STATUS, KINDS };
-static void complete(int kind, MPI_Request *requests, int count) {
-  int flag = 0, index = 0, number = 0, left = 0, indices[64];
-  MPI_Status statuses[64];
-  for (int i = 0; i < count; ++i)
-    left += requests[i] != MPI_REQUEST_NULL;
-  switch (kind) {
-  case WAIT:
-    for (int i = 0; i < count; ++i)
-      MPI_Wait(&requests[i], &statuses[i]);
-    break;
-  case WAITALL:
-    MPI_Waitall(count, requests, statuses);
-    break;
-  case WAITANY:
-    for (; left > 0; --left) {
-      MPI_Waitany(count, requests, &index, statuses);
-      check(index >= 0 && index < count && requests[index] == MPI_REQUEST_NULL, "Waitany");
-    }
-    MPI_Waitany(count, requests, &index, statuses);
-    check(index == MPI_UNDEFINED, "Waitany of nothing");
-    break;
-  case WAITSOME:
-    for (; left > 0; left -= number) {
-      MPI_Waitsome(count, requests, &number, indices, statuses);
-      check(number > 0 && number <= left, "Waitsome");
-    }
-    break;
-  case TEST:
-    for (int i = 0; i < count; ++i)
-      for (flag = 0; !flag;)
-        MPI_Test(&requests[i], &flag, MPI_STATUS_IGNORE);
-    break;
-  case TESTALL:
-    while (!flag)
-      MPI_Testall(count, requests, &flag, MPI_STATUSES_IGNORE);
-    break;
-  case TESTANY:
-    while (!flag || index != MPI_UNDEFINED)
-      MPI_Testany(count, requests, &index, &flag, statuses);
-    break;
-  case TESTSOME:
-    while (number != MPI_UNDEFINED)
-      MPI_Testsome(count, requests, &number, indices, statuses);
-    break;
-  case STATUS:
-    for (int i = 0; i < count; ++i) {
-      const MPI_Request before = requests[i];
-      for (flag = 0; !flag;)
-        MPI_Request_get_status(requests[i], &flag, &statuses[i]);
-      check(requests[i] == before, "a status frees nothing");
-      MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-    }
-  }
-  for (int i = 0; i < count; ++i)
-    check(requests[i] == MPI_REQUEST_NULL, "a request remains");
-}
 
 /* Nobody completes a barrier that the last rank has not begun, and then all do, by each function. */
 static void order(void) {
@@ -356,59 +261,6 @@ static void random_(void) {
   complete(WAITALL, requests, used);
 }
 
-static int countDescriptors(void) {
-  int number = 0;
-  DIR *folder = opendir("/proc/self/fd");
-  while (readdir(folder))
-    ++number;
-  closedir(folder);
-  return number;
-}
-
-/* The communicator is freed before its barriers are over. */
-static void freed(void) {
-  int atFirst = 0;
-  openBoard();
-  for (int round = 0; round < 60; ++round) {
-    MPI_Comm comm;
-    MPI_Request requests[3];
-    int token = 0;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (int i = 0; i < 5; ++i)
-      MPI_Barrier(comm);
-    for (int i = 0; i < 3; ++i)
-      MPI_Ibarrier(comm, &requests[i]);
-    if (round % 2 && rank == 0) /* others wait while this rank has freed it, or leave while this rank waits */
-      MPI_Recv(&token, 1, MPI_INT, size - 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    MPI_Comm_free(&comm);
-    complete((round + rank) % KINDS, requests, 3);
-    if (round % 2 && rank == size - 1)
-      MPI_Send(&token, 1, MPI_INT, 0, 5, MPI_COMM_WORLD);
-    if (round == 10)
-      atFirst = countDescriptors();
-  }
-  check(countDescriptors() <= atFirst, "descriptors remain");
-}
-
-/* The communicator has begun to learn its name, and is freed before the door has asked for it. */
-static void freedUnnamed(void) {
-  for (int round = 0; round < 3000; ++round) { /* libraries have 2,048 numbers for communicators, or fewer */
-    MPI_Comm comm;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (int i = 0; i < 4; ++i) {
-      MPI_Request request;
-      MPI_Ibarrier(comm, &request);
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
-    }
-    if (round % 2)
-      MPI_Comm_free(&comm);
-    else
-      MPI_Comm_disconnect(&comm);
-    if (round < 16 || round % 100 == 0)
-      MPI_Barrier(MPI_COMM_WORLD);
-  }
-}
-
 /* Communicators on which there are no collectives but these barriers, and whose ranks have begun different numbers of
  * them when they come to a barrier of all. */
 static void only(void) {
@@ -465,73 +317,6 @@ static void early(void) {
   complete(WAITALL, requests, 12);
 }
 
-/* MPI forbids both. */
-static void misused(void) {
-  openBoard();
-  MPI_Request request, copy;
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  for (int round = 0; round < 10; ++round) {
-    begin(&request);
-    copy = request;
-    check(MPI_Cancel(&copy) != MPI_SUCCESS, "a barrier was cancelled");
-    MPI_Wait(&request, MPI_STATUS_IGNORE);
-    begin(&request);
-    if (MPI_Request_free(&request) != MPI_SUCCESS)
-      MPI_Wait(&request, MPI_STATUS_IGNORE);
-  }
-  MPI_Barrier(MPI_COMM_WORLD);
-  begin(&request);
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
-}
-
-/* Rank 0 waits for longer than the timeout; all functions that complete its requests say so. */
-static void late(void) {
-  for (int kind = 0; kind < 3; ++kind) {
-    MPI_Comm comm;
-    MPI_Request request;
-    int code = MPI_SUCCESS, flag = 0;
-    MPI_Status status;
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-    for (int i = 0; i < 5; ++i)
-      MPI_Barrier(comm);
-    if (rank != 0) {
-      usleep(700000);
-      code = MPI_Ibarrier(comm, &request);
-    } else {
-      MPI_Request pending[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-      MPI_Ibarrier(comm, &pending[0]);
-      MPI_Ibarrier(comm, &pending[1]);
-      code = MPI_Wait(&pending[0], &status); /* the timeout is that of a wait */
-      check(code != MPI_SUCCESS, "the timeout of a wait");
-      if (kind == 0)
-        code = MPI_Wait(&pending[1], &status);
-      else if (kind == 1)
-        code = MPI_Waitall(1, &pending[1], &status);
-      else
-        for (code = MPI_SUCCESS; !flag && code == MPI_SUCCESS;)
-          code = MPI_Test(&pending[1], &flag, &status);
-    }
-    check(code != MPI_SUCCESS, "an error that nobody was told");
-  }
-  printf("told\n");
-}
-
-/* Rank 1 dies before it comes. */
-static void death(void) {
-  openBoard();
-  MPI_Request request;
-  int flag = 0;
-  if (rank == 1)
-    kill(getpid(), SIGKILL);
-  begin(&request);
-  while (!flag)
-    MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
-  printf("went on\n");
-}
-
 static void *waitInThread(void *request) {
   MPI_Wait(request, MPI_STATUS_IGNORE);
   return NULL;
@@ -555,11 +340,8 @@ static void threads(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct Case cases[] = {
-      {"order", order},       {"many", many},      {"mixed", mixed},     {"any", any},
-      {"progress", progress}, {"random", random_}, {"freed", freed},     {"freed-unnamed", freedUnnamed},
-      {"only", only},         {"early", early},    {"misused", misused}, {"late", late},
-      {"death", death}};
+  const struct Case cases[] = {{"order", order},       {"many", many},      {"mixed", mixed}, {"any", any},
+                               {"progress", progress}, {"random", random_}, {"only", only},   {"early", early}};
   if (argc > 1 && strcmp(argv[1], "threads") == 0) {
     int provided = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
