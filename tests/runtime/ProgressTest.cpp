@@ -33,19 +33,20 @@ protected:
 
   /// Rank 0 runs `body` once rank 1 has waited in it for long.
   std::string whileOneRankWaits(const RankBody &body) {
-    isCaller() = true; // forked ranks create their communicators on this thread
+    hasBegun = false;
     auto [launch, wait, lanes] = GetParam();
     ScopedVariable variable("KOLO_WAIT", wait);
     (void)testPlugin();
     CommunicatorOptions options{15000, lanes};
     Shared *counts = shared;
     options.progress = [counts] {
-      if (!isCaller())
+      if (hasBegun && !isCaller())
         counts->isFromOtherThread = true;
       counts->calls.fetch_add(1);
     };
     return runRanks(launch, 2, options, [&](Communicator &communicator) {
       isCaller() = true;
+      hasBegun = true;
       if (communicator.rank() == 0) {
         shared->calls = 0;
         for (Clock::time_point start = Clock::now(); shared->calls < enoughCalls;)
@@ -60,6 +61,7 @@ protected:
     static thread_local bool is = false;
     return is;
   }
+  static inline std::atomic<bool> hasBegun; // in this process: communicators are created on any thread
   Shared *shared;
 };
 

@@ -14,7 +14,8 @@ TEST(LocalDevices, SeveralRanksOnOneDeviceGiveTheRightResultInOneLaunch) {
   for (int numRanks : {1, 2, 4, 8})
     for (const char *program : programs)
       for (int64_t count : {0, 1, 17, 1000})
-        EXPECT_EQ(LocalRanks(onOneDevice(numRanks), {program, count}, {.lanes = 3}).run(2), "")
+        EXPECT_EQ(
+            LocalRanks(onOneDevice(numRanks), {program, count}, {.lanes = 3, .internalBytes = littleMemory}).run(2), "")
             << numRanks << " ranks, " << program << ", count " << count;
 }
 

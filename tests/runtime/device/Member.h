@@ -13,7 +13,7 @@ inline constexpr int numRanks = 3;
 
 /// A rank that knows its communicator, its buffers and its stream.
 struct Member {
-  Member(Communicator &host, const Job &job, const DeviceOptions &options = {.lanes = 2},
+  Member(Communicator &host, const Job &job, const DeviceOptions &options = {.lanes = 2, .internalBytes = littleMemory},
          DeviceMemoryKind kind = DeviceMemoryKind::Plain)
       : job(job), communicator(make(std::move(host), options)),
         rank(communicator, communicator.ranks().front(), job, kind),
@@ -21,7 +21,7 @@ struct Member {
 
   static DeviceCommunicator make(Communicator host, const DeviceOptions &options) {
     int device = host.rank() % 2;
-    auto made = DeviceCommunicator::create(std::move(host), device, withLittleMemory(options));
+    auto made = DeviceCommunicator::create(std::move(host), device, options);
     if (!made.isOk())
       throw std::runtime_error(made.status().message());
     return std::move(made).value();

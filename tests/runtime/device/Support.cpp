@@ -101,16 +101,11 @@ std::string Rank::check(int turn) const {
   return "";
 }
 
-DeviceOptions withLittleMemory(DeviceOptions options) {
-  options.internalBytes = std::min(options.internalBytes, size_t(2) << 20);
-  return options;
-}
-
 LocalRanks::LocalRanks(const std::vector<int> &onDevices, const Job &ofJob, const DeviceOptions &options,
                        DeviceMemoryKind kind, bool isInPlace)
     : job(ofJob), devices(onDevices) {
   job.numRanks = static_cast<int>(devices.size());
-  Result<DeviceCommunicator> made = DeviceCommunicator::createLocal(devices, withLittleMemory(options));
+  Result<DeviceCommunicator> made = DeviceCommunicator::createLocal(devices, options);
   if (!made.isOk())
     throw std::runtime_error(made.status().message());
   communicator.emplace(std::move(made).value());

@@ -46,9 +46,9 @@ template <class Function> Function *driverFunction(const char *symbol) {
 /// libkolo_cuda, on the stand-in driver. Throws.
 const KoloDeviceDriver &cudaLibrary();
 
-/// With at most 2 MiB of internal memory for each rank to begin with, which take less time to clear than the usual 16;
-/// more is taken when a call needs it.
-DeviceOptions withLittleMemory(DeviceOptions options);
+/// Internal memory of a rank to begin with, which takes less time to clear than the usual 16 MiB. When a call needs
+/// more, all ranks take it together.
+inline constexpr size_t littleMemory = size_t(2) << 20;
 
 /// An element of a rank's input; call `turn` has other data than the one before.
 inline int32_t elementOf(int rank, int64_t index, int turn) {
@@ -94,7 +94,8 @@ private:
 /// All ranks of a local communicator, with a stream for each.
 class LocalRanks {
 public:
-  LocalRanks(const std::vector<int> &devices, const Job &job, const DeviceOptions &options = {},
+  LocalRanks(const std::vector<int> &devices, const Job &job,
+             const DeviceOptions &options = {.internalBytes = littleMemory},
              DeviceMemoryKind kind = DeviceMemoryKind::Plain, bool isInPlace = false);
   /// On the ranks' own streams, or all ranks of a device on the stream of the first.
   runtime::Status start(bool haveOwnStreams = false);
