@@ -65,10 +65,7 @@ Child startChild(int rank, const ProcessBody &body) {
     return {pid, ends[0]};
   }
   close(ends[0]);
-  // In a thread, whose allocations lie in an arena of their own: each page of the parent's heap that is written is
-  // copied.
-  std::string said;
-  std::thread([&] { said = body(rank); }).join();
+  std::string said = body(rank);
   for (size_t at = 0; at < said.size();)
     at += static_cast<size_t>(std::max<ssize_t>(1, write(ends[1], said.data() + at, said.size() - at)));
   _exit(0);
@@ -136,8 +133,13 @@ std::string runRanks(Launch kind, int numRanks, const CommunicatorOptions &optio
   auto forked = runtime::ForkedRanks::create(numRanks);
   if (!forked.isOk())
     return forked.status().message();
-  return join(runProcesses(numRanks,
-                           [&](int rank) { return enter(Communicator::createForked(*forked, rank, options), body); }));
+  // In a thread, whose allocations lie in an arena of their own: each page of the parent's heap that is written is
+  // copied.
+  return join(runProcesses(numRanks, [&](int rank) {
+    std::string said;
+    std::thread([&] { said = enter(Communicator::createForked(*forked, rank, options), body); }).join();
+    return said;
+  }));
 }
 
 std::string onHosts(int numRanks, const HostOf &hostOf, const CommunicatorOptions &options, const RankBody &body,
