@@ -1,4 +1,5 @@
 // Compiling takes no time that an author would notice, for any number of ranks.
+#include "../support/Sanitizers.h"
 #include "Support.h"
 
 #include <algorithm>
@@ -10,15 +11,10 @@
 using namespace kolo;
 using namespace kolo::test;
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define KOLO_ADDRESS_SANITIZER
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(KOLO_ADDRESS_SANITIZER) || !defined(NDEBUG)
-static constexpr bool isOptimizedBuild = false;
+#ifdef NDEBUG
+static constexpr bool isOptimizedBuild = !isAddressSanitized;
 #else
-static constexpr bool isOptimizedBuild = true;
+static constexpr bool isOptimizedBuild = false;
 #endif
 
 /// Steps of all ranks together, which the proof follows, grow with the square of the ranks.

@@ -18,7 +18,7 @@ ELSEWHERE = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|cuda|nccl)\.so|ld-
 def run_or_fail(command):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if re.search("error", line, re.I)]
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if re.search(r"\berror\b(?!:\d)", line, re.I)]
         raise Failed(f"{command[0]}: {lines[0] if lines else f'it ended with {done.returncode}'}")
     return done.stdout
 

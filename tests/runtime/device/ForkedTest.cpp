@@ -1,4 +1,5 @@
 // One rank per process or per thread: each maps memory of its peers, and notices peers that die or do not call.
+#include "../../support/Sanitizers.h"
 #include "device/Member.h"
 
 #include <csignal>
@@ -184,14 +185,8 @@ TEST_P(DeviceLaunches, AKernelThatWaitsInVainEndsItForAll) {
             "");
 }
 
-#if __has_feature(thread_sanitizer)
-static constexpr bool seesRaces = true;
-#else
-static constexpr bool seesRaces = false;
-#endif
-
 TEST_P(DeviceLaunches, ARankThatDoesNotCallIsMissed) {
-  if (seesRaces && GetParam() == Launch::Threads)
+  if (isThreadSanitized && GetParam() == Launch::Threads)
     GTEST_SKIP() << "a call that fails copies its output while a peer may still write: nobody reads it";
   std::string said = inAll(GetParam(), [&](Communicator &host) -> std::string {
     Member member(host, jobOf("ringAllGather"), {.lanes = 2, .timeoutMs = 100});

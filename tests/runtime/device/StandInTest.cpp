@@ -1,4 +1,5 @@
 // What the stand-in driver does as the real one, or more strictly, and tests rely on.
+#include "../../support/Sanitizers.h"
 #include "device/Member.h"
 #include "device/Memory.h"
 
@@ -117,14 +118,8 @@ TEST(StandIn, StreamsShareTheHardwareQueuesInTurn) {
   }
 }
 
-#if __has_feature(thread_sanitizer)
-static constexpr bool isMemoryClosed = false;
-#else
-static constexpr bool isMemoryClosed = true;
-#endif
-
 TEST(StandIn, TheHostDoesNotReachMemoryOfADevice) {
-  if (!isMemoryClosed || __has_feature(address_sanitizer))
+  if (isThreadSanitized || isAddressSanitized)
     GTEST_SKIP() << "under sanitizers memory is open, or their own handlers end a process";
   CurrentContext current;
   CUdeviceptr memory = allocate(5000);
@@ -143,7 +138,7 @@ TEST(StandIn, TheHostDoesNotReachMemoryOfADevice) {
 
 /// What is not the kernel's device's own, and nobody has opened to it: seen where no other kernel has opened it before.
 TEST(StandIn, AKernelFailsOnMemoryThatItsDeviceMayNotAccess) {
-  if (!isMemoryClosed)
+  if (isThreadSanitized)
     GTEST_SKIP() << "under the thread sanitizer memory is open";
   std::string said = runProcesses(1, [](int) -> std::string {
     VirtualMemory closed;

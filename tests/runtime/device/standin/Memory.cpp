@@ -1,5 +1,6 @@
 // Memory of the stand-in driver. It lies in memfds, so that other processes can map it, and starts filled with bytes
 // 0xa5.
+#include "../../../support/Sanitizers.h"
 #include "Kernel.h"
 #include "StandIn.h"
 
@@ -183,13 +184,13 @@ void *toAlias(CUdeviceptr address) {
 }
 
 void setMemory(CUdeviceptr dst, unsigned char value, size_t sizeBytes) {
-#if !__has_feature(thread_sanitizer) // which sees writes to mapped memory only
   CUdeviceptr base;
   Allocation found;
-  if (sizeBytes >= size_t(64) << 10 && findAllocation(dst, &base, &found) && found.fd >= 0 &&
+  const bool isLarge = sizeBytes >= size_t(64) << 10;
+  // The thread sanitizer sees writes to mapped memory only.
+  if (!test::isThreadSanitized && isLarge && findAllocation(dst, &base, &found) && found.fd >= 0 &&
       fillFile(found.fd, found.fileOffset + (dst - base), std::byte(value), sizeBytes))
     return;
-#endif
   std::memset(toAlias(dst), value, sizeBytes);
 }
 

@@ -1,6 +1,7 @@
 // Memory of devices is closed to the host: its pages have no access, and the driver copies by another mapping of them.
 // By mprotect, which processors without protection keys have, too. So a host that reads while a kernel of its process
 // runs is seen only where no kernel has touched that memory.
+#include "../../../support/Sanitizers.h"
 #include "StandIn.h"
 
 #include <sys/mman.h>
@@ -44,7 +45,7 @@ bool isOfDevice(CUdeviceptr address) {
   return findAllocation(address, &base, &found) && found.alias;
 }
 
-[[maybe_unused]] void handleFault(int, siginfo_t *info, void *) {
+void handleFault(int, siginfo_t *info, void *) {
   auto address = reinterpret_cast<CUdeviceptr>(info->si_addr);
   if (kernelDevice >= 0 && openAt(address))
     return;
@@ -55,14 +56,13 @@ bool isOfDevice(CUdeviceptr address) {
 
 } // namespace
 
-#if __has_feature(thread_sanitizer)
-/// Its functions take locks of their own around accesses, and a handler of page faults inside of them hangs.
 void protect(CUdeviceptr address, size_t sizeBytes) {
-  if (mprotect(reinterpret_cast<void *>(address), sizeBytes, PROT_READ | PROT_WRITE) != 0)
-    std::abort();
-}
-#else
-void protect(CUdeviceptr address, size_t sizeBytes) {
+  // Functions of the thread sanitizer take locks of their own around accesses: a handler of page faults hangs in them.
+  if (test::isThreadSanitized) {
+    if (mprotect(reinterpret_cast<void *>(address), sizeBytes, PROT_READ | PROT_WRITE) != 0)
+      std::abort();
+    return;
+  }
   static const bool isHandled = [] {
     struct sigaction action = {};
     action.sa_sigaction = handleFault;
@@ -72,7 +72,6 @@ void protect(CUdeviceptr address, size_t sizeBytes) {
   if (!isHandled || mprotect(reinterpret_cast<void *>(address), sizeBytes, PROT_NONE) != 0)
     std::abort();
 }
-#endif
 
 KernelRuns::KernelRuns() {
   std::scoped_lock lock(memoryMutex);
