@@ -282,6 +282,7 @@ void NcclClient::checkWindows() {
         collective.title += windows[0][0] ? " in windows" : " in memory of ncclMemAlloc";
         check(collective);
       }
+  meet();
   for (size_t role : {size_t(0), size_t(1)})
     each([&](Rank &r) { return ncclCommWindowDeregister(r.comm, *windowOf(r, role)); });
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -289,6 +290,14 @@ void NcclClient::checkWindows() {
     NCCL(ncclMemFree(ranks[i].output));
     std::tie(ranks[i].input, ranks[i].output) = before[i];
   }
+}
+
+/// Before memory is freed, which waits for all kernels of a device: one of another rank may wait for a rank that cannot
+/// launch its own meanwhile.
+void NcclClient::meet() {
+  Collective sum = allReduceOf(numRanks, 1);
+  sum.title = "all-reduce before memory is freed";
+  check(sum);
 }
 
 /// The communicators of the even and of the odd ranks.
@@ -312,10 +321,11 @@ void NcclClient::checkSplit() {
     return sum;
   };
   check(collective);
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    NCCL(ncclCommDestroy(made[i]));
+  for (size_t i = 0; i < ranks.size(); ++i)
     ranks[i].comm = whole[i];
-  }
+  meet();
+  for (ncclComm_t comm : made)
+    NCCL(ncclCommDestroy(comm));
 }
 
 /// Calls that NCCL gets: without data, and with an operation of the program.

@@ -69,6 +69,7 @@ private:
   void checkGroup();
   void checkGraph();
   void checkWindows();
+  void meet();
   void checkSplit();
   void checkForwarded();
 
