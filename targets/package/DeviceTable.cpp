@@ -102,12 +102,13 @@ Constant *DeviceTable::images(const DeviceCode &devices) {
 void DeviceTable::add(ArrayRef<DeviceProgramNames> programs, const DeviceCode &devices) {
   static_assert(offsetof(KoloDevicePlugin, kernels) == 8 && offsetof(KoloDevicePlugin, numReductions) == 16 &&
                 offsetof(KoloDevicePlugin, reductions) == 24 && offsetof(KoloDevicePlugin, tableKernels) == 40 &&
-                sizeof(KoloDevicePlugin) == 48);
+                offsetof(KoloDevicePlugin, inboxBytes) == 48 && sizeof(KoloDevicePlugin) == 56);
   int64_t numReductions = int64_t(devices.options.types.size() * devices.options.reductions.size());
-  Constant *plugin = global(structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs),
-                                       i32(numReductions), i32(int64_t(devices.images.size())),
-                                       reductions(devices.options), images(devices), tableKernels(programs)}),
-                            "devicePlugin");
+  Constant *plugin =
+      global(structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs),
+                        i32(numReductions), i32(int64_t(devices.images.size())), reductions(devices.options),
+                        images(devices), tableKernels(programs), ConstantPointerNull::get(pointer)}),
+             "devicePlugin");
   auto *entry =
       Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_DEVICE_SYMBOL, module);
   entry->setDoesNotThrow();

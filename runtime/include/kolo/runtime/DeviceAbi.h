@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Every change of a struct, of a function type or of the launch in this file raises this number. */
-#define KOLO_DEVICE_ABI_VERSION 7u
+#define KOLO_DEVICE_ABI_VERSION 8u
 #define KOLO_DEVICE_SYMBOL "kolo_device_plugin"
 #define KOLO_DEVICE_MAX_THREADS 512
 
@@ -34,13 +34,15 @@ typedef enum KoloDeviceFailureCode {
 } KoloDeviceFailureCode;
 
 #define KOLO_DEVICE_PACKETS (-1)
+#define KOLO_DEVICE_QUEUE (-2)
 
 /* What a lane waited for when it failed. A failing lane writes its own record, `code` last and with a system-scope
  * release. If `code` is already set, an earlier call has failed, and the lane keeps that call's record. */
 typedef struct KoloDeviceFailure {
   uint64_t code; /* KoloDeviceFailureCode; zero before the launch */
   int64_t peer;  /* rank of the mesh, row-major; KOLO_DEVICE_PACKETS: the lane waited for a packet of an unknown rank */
-  int64_t semaphore; /* of `peer`; KOLO_DEVICE_PACKETS likewise */
+  int64_t semaphore; /* of `peer`; KOLO_DEVICE_PACKETS likewise; KOLO_DEVICE_QUEUE: the lane waited until its
+                      * KoloDeviceQueue had room for what goes to `peer` */
   int64_t statement; /* index into the manifest's statements of the program */
   uint64_t expected; /* value of the semaphore, or sequence of the packets, that the lane waited for */
   uint64_t found;    /* value that the lane saw last; 0 for packets */
@@ -88,6 +90,66 @@ typedef struct KoloDeviceInvocation {
   const int64_t *const *peerPlaces[2]; /* [rank][block]: the same for every rank, this rank included */
 } KoloDeviceInvocation;
 
+/* What a lane asks the host to write to a rank of another host. */
+typedef struct KoloDeviceRequest {
+  uint32_t kind;      /* KoloDeviceRequestKind */
+  uint32_t semaphore; /* SIGNAL: its number among the cells of `agreement` */
+  int64_t peer;       /* rank of the mesh */
+  uint64_t agreement; /* number by which the peer knows the memory, or the cells */
+  uint64_t offset;    /* PUT: bytes from the beginning of the peer's memory */
+  uint64_t value;     /* PUT: bytes, 1 to KOLO_DEVICE_CHUNK_BYTES; SIGNAL: the new count */
+  const void *source; /* PUT: a chunk of the lane's outbox */
+  uint64_t reserved[2];
+} KoloDeviceRequest;
+
+typedef enum KoloDeviceRequestKind { KOLO_DEVICE_PUT, KOLO_DEVICE_SIGNAL } KoloDeviceRequestKind;
+
+#define KOLO_DEVICE_CHUNK_BYTES 131072u
+#define KOLO_DEVICE_CHUNKS 4u
+#define KOLO_DEVICE_REQUESTS 64u
+
+/* The requests of one lane, in memory of the host that the device accesses. The lane writes request n, from 0, to
+ * requests[n % KOLO_DEVICE_REQUESTS] once taken + KOLO_DEVICE_REQUESTS > n, and then n + 1 to `written`, with a
+ * system-scope release after all that the block has stored. The host takes requests in order, so that a signal arrives
+ * after the lane's earlier puts to that peer. The k-th put of a lane, from 0, lies in chunk k % KOLO_DEVICE_CHUNKS of
+ * the outbox, which the lane writes once freed + KOLO_DEVICE_CHUNKS > k. All counts only grow. The host goes on taking
+ * requests, and freeing chunks, after a failure. */
+typedef struct KoloDeviceQueue {
+  KoloDeviceRequest requests[KOLO_DEVICE_REQUESTS];
+  uint64_t written; /* by the lane */
+  uint64_t apart[7];
+  uint64_t taken, freed; /* by the host: requests that it has read, and chunks that may be overwritten */
+  uint64_t apartToo[6];
+  unsigned char *outbox; /* KOLO_DEVICE_CHUNKS chunks of KOLO_DEVICE_CHUNK_BYTES bytes; memory as that of the queue */
+  uint64_t reserved[7];
+} KoloDeviceQueue;
+
+/* Counts of a lane, in device memory of its rank alone, zero at first, and kept from call to call of all programs. */
+typedef struct KoloDeviceQueueCounts {
+  uint64_t requests, puts; /* that the lane has written */
+} KoloDeviceQueueCounts;
+
+/* A cell that a network raises, in memory of the host: 64 bytes, of which the first 8 hold twice the count. */
+#define KOLO_DEVICE_CELL_BYTES 64u
+
+/* What one rank has in a call of a program that may cross a network: one whose KoloDevicePlugin.inboxBytes is not null.
+ * The kernel's parameter is `const KoloDeviceNetworkInvocation *invocations` then. A rank of another host has null in
+ * `peers` of all roles, in peerSemaphores and in peerInboxes. The program writes to it only by puts to its inbox and
+ * by signals. */
+typedef struct KoloDeviceNetworkInvocation {
+  KoloDeviceInvocation call;
+  void *inbox;               /* this rank's, aligned to 64 bytes, in memory of the host that the device accesses */
+  void *const *peerInboxes;  /* [rank]: that rank's inbox as mapped here, this rank's included */
+  uint64_t inboxAgreement;   /* what requests name: the memory in which the inboxes of all ranks are, */
+  uint64_t inboxOffset;      /* bytes from its beginning to the inbox, the same on all ranks, */
+  uint64_t cellsAgreement;   /* the cells of all ranks, */
+  uint64_t firstSemaphore;   /* the number there of the program's semaphore 0, */
+  int64_t numCellSemaphores; /* and how many semaphores of each lane have cells there */
+  const void *cells;         /* this rank's cells: [lane][numCellSemaphores][R], by sending rank */
+  KoloDeviceQueue *queues;   /* [lane] */
+  KoloDeviceQueueCounts *queueCounts; /* [lane] */
+} KoloDeviceNetworkInvocation;
+
 /* (2^64 - 1) / divisor, rounded down. With it, floor(a * reciprocal / 2^64) is a / divisor or one less, for every a. */
 static inline uint64_t kolo_reciprocal(int64_t divisor) { return UINT64_MAX / (uint64_t)divisor; }
 
@@ -127,6 +189,9 @@ typedef struct KoloDevicePlugin {
   /* Names of the kernels for calls with block tables, by program; null for a program that takes none. The other kernel
    * of such a program has no code for tables. */
   const char *const *tableKernels;
+  /* By program: the bytes of a rank's inbox for this shape, the same on every rank; null for a program that needs all
+   * ranks on one host. Scratch memory has room for the inbox, too, which kernels leave unused. */
+  int64_t (*const *inboxBytes)(const KoloShape *shape);
 } KoloDevicePlugin;
 
 typedef const KoloDevicePlugin *(*KoloDevicePluginEntry)(void);

@@ -79,7 +79,8 @@ static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
                                               sizeof(images) / sizeof(images[0]),
                                               reductions,
                                               images,
-                                              tableKernels};
+                                              tableKernels,
+                                              NULL};
 
 /* The first function that is called, and by one thread: it completes the table of images. */
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
