@@ -1,6 +1,8 @@
 // What the targets share when they lower a channel program.
 #include "targets/ChannelLowering.h"
 
+#include "compiler/project/Relations.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -18,12 +20,18 @@ int64_t StatementTable::numberOf(Location location) const {
   return llvm::find(locations, statementOf(location)) - locations.begin();
 }
 
+/// A lane that puts or signals over a staged network may wait until its requests are taken.
+static bool mayWait(Operation *op, bool isStaged) {
+  if (auto move = dyn_cast<MoveInterface>(op))
+    return arePackets(move.getSource()) || (isStaged && isPutToInbox(move));
+  return isa<WaitOp>(op) || (isStaged && isa<SignalOp>(op));
+}
+
 StatementTable collectStatements(ProgramOp program) {
   StatementTable table;
+  const bool isStaged = usesStagedNetwork(program);
   program.walk([&](Operation *op) {
-    auto move = dyn_cast<MoveInterface>(op);
-    auto source = move ? move.getSource().getDefiningOp<BufferOp>() : BufferOp();
-    bool isWaiting = isa<WaitOp>(op) || (source && source.getRole() == BufferRole::Packets);
+    const bool isWaiting = mayWait(op, isStaged);
     if (Location statement = statementOf(op->getLoc()); isWaiting && !llvm::is_contained(table.locations, statement))
       table.locations.push_back(statement);
   });

@@ -50,8 +50,7 @@ struct ScheduleOptions {
 /// Flags of the commands that run ranks.
 struct RunOptions {
   std::string what; // a shipped algorithm, or a plugin file
-  std::string program, collective, mesh, type = "f32", reduction = "sum", ranksAs = "processes", memory = "windows",
-                                         device, tag;
+  std::string program, collective, mesh, type = "f32", reduction = "sum", ranksAs, memory, device, tag;
   std::vector<std::string> codecs;
   int root = 0, lanes = 0, timeoutMs = 0;
   bool isInPlace = false, noOptimization = false, allowsLoss = false;

@@ -103,7 +103,8 @@ const char *memoryOf(const RankJob &job) { return job.device ? "device" : job.us
 
 std::string describePlace(const RankJob &job) {
   if (job.device)
-    return fmt::format("{} ranks on {} devices", job.mesh.numRanks(), kindOf(*job.device));
+    return fmt::format("{} {} on {} devices", job.mesh.numRanks(), job.isLaunched ? "launched ranks" : "ranks",
+                       kindOf(*job.device));
   return fmt::format("{} {}", job.mesh.numRanks(), ranksAs(job));
 }
 
@@ -211,7 +212,7 @@ nlohmann::ordered_json toJson(const RankJob &job, const std::vector<Row> &rows, 
   nlohmann::ordered_json result;
   result[job.collective ? "collective" : "program"] = job.name();
   result["mesh"] = job.mesh.toString();
-  result["ranksAs"] = job.device ? kindOf(*job.device) : ranksAs(job);
+  result["ranksAs"] = job.device && !job.isLaunched ? kindOf(*job.device) : ranksAs(job);
   result["memory"] = job.device ? "device" : job.useWindows ? "windows" : "ordinary";
   result["lanes"] = job.options.lanes;
   result["dtype"] = runtime::toString(job.type);

@@ -46,23 +46,21 @@ void RunOptions::addTo(CLI::App &command) {
   command.add_option("--dtype", type, namesOfTypes())->capture_default_str();
   command.add_option("--op", reduction, namesOfReductions())->capture_default_str();
   command.add_option("--root", root, "number of the root, among the ranks that take part")->capture_default_str();
-  CLI::Option *onDevices =
-      command
-          .add_option("--device", device,
-                      "cuda or hip: on devices of this kind, all ranks in one process; several may\nshare one")
-          ->check(CLI::IsMember({"cuda", "hip"}))
-          ->excludes(selected);
+  command
+      .add_option("--device", device,
+                  "cuda or hip: on devices of this kind, all ranks in one process, or launched; several may\nshare one")
+      ->check(CLI::IsMember({"cuda", "hip"}))
+      ->excludes(selected);
   command
       .add_option("--ranks-as", ranksAs,
-                  "processes or threads of this host; launched: this process is one rank, by RANK, WORLD_SIZE,\n"
-                  "MASTER_ADDR and MASTER_PORT, or the variables of srun or mpirun; rank 0 prints")
-      ->check(CLI::IsMember({"processes", "threads", "launched"}))
-      ->excludes(onDevices)
-      ->capture_default_str();
-  command.add_option("--memory", memory, "windows, which peers access directly, or ordinary, as malloc gives it")
-      ->check(CLI::IsMember({"windows", "ordinary"}))
-      ->excludes(onDevices)
-      ->capture_default_str();
+                  "processes, if not given, or threads of this host; launched: this process is one rank, by RANK,\n"
+                  "WORLD_SIZE, MASTER_ADDR and MASTER_PORT, or the variables of srun or mpirun; rank 0 prints. With\n"
+                  "--device: launched alone; LOCAL_RANK, or the launcher's variable for it, chooses the device")
+      ->check(CLI::IsMember({"processes", "threads", "launched"}));
+  command
+      .add_option("--memory", memory,
+                  "windows, if not given, which peers access directly, or ordinary, as malloc or the device gives it")
+      ->check(CLI::IsMember({"windows", "ordinary"}));
   command.add_option("--lanes", lanes, "threads per rank, 1 if not given; on devices blocks, 8 if not given")
       ->check(CLI::Range(1, runtime::maxLanes));
   command.add_option("--timeout-ms", timeoutMs, "longest wait for a peer; 0: $KOLO_TIMEOUT_MS, else 30000")
@@ -208,6 +206,9 @@ void RunOptions::checkTables(const RankJob &job) const {
 }
 
 RankJob RunOptions::makeJob() const {
+  if (deviceKind() && ranksAs != "launched" && !(ranksAs.empty() && memory.empty()))
+    throw ToolError(ExitCode::Usage, std::string(ranksAs.empty() ? "--memory" : "--ranks-as") +
+                                         ": with --device, all ranks are in one process, or launched");
   (void)counts.law(); // mistakes first
   runtime::Mesh parsedMesh = parseMesh(mesh);
   if (parsedMesh.numRanks() > runtime::maxRanks)
@@ -246,7 +247,7 @@ RankJob RunOptions::makeJob() const {
               *parsedReduction,
               root,
               isInPlace,
-              memory == "windows",
+              memory != "ordinary",
               ranksAs != "threads",
               true,
               {},

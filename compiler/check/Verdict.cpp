@@ -102,7 +102,7 @@ Transport transportOf(ProgramOp program) {
   auto network = program->getAttrOfType<DenseI64ArrayAttr>(networkAttrName);
   if (!network)
     return *parseTransport("shared");
-  const StringRef remote = program->hasAttr(stagedAttrName) ? "staged" : "network";
+  const StringRef remote = usesStagedNetwork(program) ? "staged" : "network";
   SmallVector<StringRef> names;
   SmallVector<Transport> transports;
   for (auto [dim, name] : llvm::enumerate(program.getMesh().getAsRange<StringAttr>())) {

@@ -167,7 +167,7 @@ static Value createPaddedBytes(OpBuilder &builder, Location loc, const CallValue
 
 PlacedBuffer BufferLayout::place(OpBuilder &builder, Location loc, const CallValues &call, BufferOp buffer,
                                  const IRMapping &mapping) {
-  BufferRole role = memoryOf(buffer.getRole());
+  BufferRole role = hasInboxes ? buffer.getRole() : memoryOf(buffer.getRole());
   BufferShape shape{llvm::map_to_vector<6>(buffer.getGrid(), [&](Value extent) { return mapping.lookup(extent); }),
                     unsigned(buffer.getBlocks()),
                     mapping.lookupOrNull(buffer.getCut()),

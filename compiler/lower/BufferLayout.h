@@ -117,7 +117,7 @@ BlockPosition createBlockPosition(mlir::OpBuilder &builder, mlir::Location loc, 
 mlir::Value createBytesTo(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call,
                           const BufferShape &buffer, mlir::Value number);
 
-/// The role in whose memory a buffer lies: an inbox is part of scratch memory.
+/// The role in whose memory a buffer lies where inboxes have none of their own: an inbox is part of scratch memory.
 constexpr BufferRole memoryOf(BufferRole role) { return role == BufferRole::Inbox ? BufferRole::Scratch : role; }
 
 /// A buffer and its position.
@@ -133,6 +133,8 @@ class BufferLayout {
 public:
   /// Bytes from the beginning of the role's memory to its first buffer; 0 unless said. Before any `place` of the role.
   void begin(BufferRole role, mlir::Value offset) { ends[size_t(role)] = offset; }
+  /// From now on inboxes lie in memory of their own.
+  void partInboxes() { hasInboxes = true; }
 
   /// `mapping` leads from the operands of the buffer to values of the function at hand.
   PlacedBuffer place(mlir::OpBuilder &builder, mlir::Location loc, const CallValues &call, BufferOp buffer,
@@ -143,6 +145,7 @@ public:
 
 private:
   std::array<mlir::Value, getMaxEnumValForBufferRole() + 1> ends = {}; // by role; null: 0
+  bool hasInboxes = false;
 };
 
 } // namespace kolo

@@ -63,7 +63,7 @@ private:
 LogicalResult Projector::checkNetwork(TransferOp transfer) {
   auto roleOf = [](Value buffer) { return buffer.getDefiningOp<BufferOp>().getRole(); };
   std::optional<StringRef> dim = networkDimOf(transfer);
-  const bool isStaged = choreography->hasAttr(stagedAttrName);
+  const bool isStaged = usesStagedNetwork(choreography);
   if (!dim || (roleOf(transfer.getSource()) == BufferRole::Published && !isStaged))
     return success();
   if (roleOf(transfer.getDestination()) == BufferRole::Packets)

@@ -11,6 +11,10 @@ using namespace mlir;
 
 namespace kolo {
 
+bool isPutToInbox(MoveInterface move) {
+  return move.getDestinationRank() && move.getDestination().getDefiningOp<BufferOp>().getRole() == BufferRole::Inbox;
+}
+
 std::optional<StringRef> networkDimOf(TransferOp transfer) {
   auto choreography = transfer->getParentOfType<ChoreographyOp>();
   auto dims = choreography->getAttrOfType<DenseI64ArrayAttr>(networkAttrName);

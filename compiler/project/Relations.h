@@ -22,6 +22,11 @@ inline constexpr llvm::StringLiteral networkAttrName = "network_dims";
 /// copies it to an outbox, and it arrives in an inbox of the receiver. For devices whose memory no NIC reaches.
 inline constexpr llvm::StringLiteral stagedAttrName = "network_staged";
 
+inline bool usesStagedNetwork(mlir::Operation *of) { return of->hasAttr(stagedAttrName); }
+/// Whether a move of a program is a put to a peer's inbox. Where a staged network is between the two, a kernel hands it
+/// to the host.
+bool isPutToInbox(MoveInterface move);
+
 /// The dimension along which a transfer may cross a network, if there is one.
 std::optional<llvm::StringRef> networkDimOf(TransferOp transfer);
 

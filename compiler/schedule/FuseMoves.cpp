@@ -20,6 +20,7 @@
 // a clean-up before, so that equal values are one value.
 #include "compiler/Passes.h"
 #include "compiler/check/Verdict.h"
+#include "compiler/project/Relations.h"
 #include "compiler/schedule/RotateLoop.h"
 #include "ir/IndexArithmetic.h"
 
@@ -54,7 +55,7 @@ std::optional<Unit> asUnit(Operation &op) {
   bool isOther = false;
   op.walk<WalkOrder::PreOrder>([&](Operation *inner) {
     if (auto move = dyn_cast<MoveInterface>(inner)) {
-      isOther |= unit.move || !unit.signals.empty() || movesPackets(move);
+      isOther |= unit.move || !unit.signals.empty() || movesPackets(move) || isPutToInbox(move);
       unit.move = move;
     } else if (isa<WaitOp>(inner)) {
       isOther |= bool(unit.move);

@@ -46,7 +46,7 @@ void placeSlots(TransferOp transfer, BufferRole role, const std::string &name) {
 
 struct PlaceSlots : impl::PlaceSlotsBase<PlaceSlots> {
   void runOnOperation() override {
-    const bool isStaged = getOperation()->hasAttr(stagedAttrName);
+    const bool isStaged = usesStagedNetwork(getOperation());
     SmallVector<TransferOp> transfers;
     getOperation().walk([&](TransferOp transfer) {
       if (!networkDimOf(transfer))

@@ -84,7 +84,7 @@ struct PlaceStaging : impl::PlaceStagingBase<PlaceStaging> {
     // Over a network that is staged, data arrives in inboxes alone: see PlaceSlots.
     auto roleFor = [&](Operation *statement) {
       auto transfer = dyn_cast<TransferOp>(statement);
-      const bool isStaged = transfer && networkDimOf(transfer) && getOperation()->hasAttr(stagedAttrName);
+      const bool isStaged = transfer && networkDimOf(transfer) && usesStagedNetwork(getOperation());
       return isStaged ? BufferRole::Inbox : BufferRole::Scratch;
     };
     int number = 0;

@@ -4,12 +4,13 @@
 //            llvm.func @scratchBytes.p(%shape) -> i64 { ... }
 //            llvm.func @publish.p(%invocation) { the ops before kolo.chan.enter }
 //
-// Functions like scratchBytes give the size of published memory and of packet buffers. Only a program with published
-// buffers has a function publish.
+// Functions like scratchBytes give the size of published memory, of packet buffers, and of inboxes for devices. Only a
+// program with published buffers has a function publish.
 //
 // A wait becomes a call of @kolo.wait, and a move out of packets a call of @kolo.receive; LowerWaits tests their
 // results. Requires channel form, lanes placed.
 #include "compiler/lower/MoveKind.h"
+#include "compiler/project/Relations.h"
 #include "targets/cpu/CodecFunctions.h"
 #include "targets/cpu/Passes.h"
 #include "targets/cpu/ProgramLowering.h"
@@ -88,6 +89,8 @@ LogicalResult ProgramLowering::run() {
   StringRef name = program.getSymName();
   if (failed(lowerBytes(BufferRole::Scratch, scratchFunctionName(name))))
     return failure();
+  if (usesStagedNetwork(program) && failed(lowerBytes(BufferRole::Inbox, inboxFunctionName(name))))
+    return failure();
   bool publishes = hasBuffers(program, BufferRole::Published);
   if (publishes && failed(lowerBytes(BufferRole::Published, publishedFunctionName(name))))
     return failure();
@@ -115,8 +118,10 @@ LogicalResult ProgramLowering::lowerBytes(BufferRole role, const std::string &na
   frame.call.packetStride = createPacketStride(builder, loc, frame.call);
   frame.call.numLanes = shape.loadIndex(offsetof(KoloShape, numLanes));
   frame.call.hasNotes = !findTableObstacle(program);
+  if (role == BufferRole::Inbox)
+    frame.layout.partInboxes();
   for (auto buffer : program.getBody().getOps<BufferOp>()) {
-    if (memoryOf(buffer.getRole()) != role)
+    if (buffer.getRole() != role && memoryOf(buffer.getRole()) != role)
       continue;
     for (Value extent : buffer->getOperands())
       if (failed(cloneShapeArithmetic(extent)))

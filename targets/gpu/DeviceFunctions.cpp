@@ -101,6 +101,11 @@ Value loadEntry(OpBuilder &builder, Location loc, Type type, Value table, Value 
   return LLVM::LoadOp::create(builder, loc, type, advance(builder, loc, table, offset), 8);
 }
 
+Value isNull(OpBuilder &builder, Location loc, Value address) {
+  Value null = LLVM::ZeroOp::create(builder, loc, address.getType());
+  return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, address, null);
+}
+
 Value call(OpBuilder &builder, Location loc, StringRef name, ValueRange arguments) {
   Operation *scope = builder.getInsertionBlock()->getParentOp();
   auto module = isa<ModuleOp>(scope) ? cast<ModuleOp>(scope) : scope->getParentOfType<ModuleOp>();

@@ -96,16 +96,40 @@ inline constexpr llvm::StringLiteral convertFunction =
 inline bool haveDraws(llvm::ArrayRef<codec::Codec> codecs) {
   return llvm::any_of(codecs, [](const codec::Codec &codec) { return codec.isStochastic(); });
 }
-inline constexpr llvm::StringLiteral signalFunction = "kolo.signal"; // (invocation, peer, semaphore, numSemaphores)
-/// (invocation, peer, semaphore, numSemaphores, statement) -> i32: a KoloDeviceFailureCode, the same for the block.
-inline constexpr llvm::StringLiteral waitFunction = "kolo.wait";
-/// The same by one thread, for many that do it at once. Before: all have called `publish`, and then `barrier`.
-inline constexpr llvm::StringLiteral signalOneFunction = "kolo.signal.one"; // likewise
-/// (invocation, peer, semaphore, numSemaphores) -> i64: a KoloDeviceFailureCode. After: all call `waitEnd`.
-inline constexpr llvm::StringLiteral waitOneFunction = "kolo.wait.one";
-/// Block: a barrier too. (invocation, i64 code, peer, semaphore, numSemaphores, statement) -> i32: 0 if all threads
-/// bring KOLO_DEVICE_OK, else the record of the failure is written.
-inline constexpr llvm::StringLiteral waitEndFunction = "kolo.wait.end";
+/// Signals and waits: see WaitFunctions.cpp. A semaphore is named by (peer, semaphore, numSemaphores).
+struct ExchangeFunctionNames {
+  /// (invocation, semaphore..., statement). The statement only of programs that use a staged network.
+  llvm::StringLiteral signal;
+  /// (invocation, semaphore..., statement) -> i32: a KoloDeviceFailureCode, the same for the block.
+  llvm::StringLiteral wait;
+  /// As `signal`, by one thread, for many that do it at once; in a program that uses a staged network, for thread 0
+  /// alone. Before: all have called `publish`, and then `barrier`.
+  llvm::StringLiteral signalOne;
+  /// (invocation, semaphore...) -> i64: a KoloDeviceFailureCode. After: all call `waitEnd`.
+  llvm::StringLiteral waitOne;
+  /// Block: a barrier too. (invocation, i64 code, semaphore..., statement) -> i32: 0 if all threads bring
+  /// KOLO_DEVICE_OK, else the record of the failure is written.
+  llvm::StringLiteral waitEnd;
+  llvm::StringLiteral blockedWait, blockedWaitEnd, waitNote;
+};
+inline constexpr ExchangeFunctionNames hostFunctions = {"kolo.signal",           "kolo.wait",     "kolo.signal.one",
+                                                        "kolo.wait.one",         "kolo.wait.end", "kolo.wait.blocked",
+                                                        "kolo.wait.end.blocked", "kolo.wait.note"};
+/// Of programs that use a staged network; their invocation is a KoloDeviceNetworkInvocation.
+inline constexpr ExchangeFunctionNames networkFunctions = {
+    "kolo.net.signal",   "kolo.net.wait",         "kolo.net.signal.one",       "kolo.net.wait.one",
+    "kolo.net.wait.end", "kolo.net.wait.blocked", "kolo.net.wait.end.blocked", "kolo.net.wait.note"};
+/// Likewise: see QueueFunctions.cpp. (invocation, peer, statement, offset, src, sizeBytes) -> i32: a
+/// KoloDeviceFailureCode, the same for the block. Copies to the peer's inbox, or has the host write there.
+inline constexpr llvm::StringLiteral pushFunction = "kolo.net.push";
+/// What is written to a chunk of the outbox in another way: `claim`, then writing to `chunk`, then `commit`, all by the
+/// block. `claim`: (invocation, peer, statement) -> i32, as kolo.net.push, with a barrier. `chunk`: (invocation) ->
+/// ptr. `commit`: (invocation, peer, statement, offset, sizeBytes), with a barrier.
+inline constexpr llvm::StringLiteral claimFunction = "kolo.net.claim", chunkFunction = "kolo.net.chunk",
+                                     commitFunction = "kolo.net.commit";
+/// Thread 0, before all of what it asks for is published: (invocation, peer, statement, i64 kind and semaphore,
+/// agreement, offset, value, source) -> i64: a KoloDeviceFailureCode. The fields are those of a KoloDeviceRequest.
+inline constexpr llvm::StringLiteral requestFunction = "kolo.net.request";
 /// For packets of one format: see PacketFunctions.cpp, PacketGroupFunctions.cpp and their like for lines. `sequence` is
 /// the call's. Statuses are those of kolo.wait. LLVM takes the status of a "blocked" function for different from thread
 /// to thread.
@@ -177,7 +201,9 @@ inline int64_t numberOf(llvm::ArrayRef<codec::Codec> codecs, const codec::Codec 
 /// which have teamThreads threads.
 void defineConversions(mlir::ModuleOp module, const DeviceOptions &options, llvm::ArrayRef<codec::Codec> codecs,
                        int64_t teamThreads);
-void defineWaitAndSignal(mlir::ModuleOp module);
+void defineWaitAndSignal(mlir::ModuleOp module, const ExchangeFunctionNames &names);
+/// What `networkFunctions` call, and `push`. Behind defineMoves.
+void defineQueues(mlir::ModuleOp module);
 void definePackets(mlir::ModuleOp module, const DeviceOptions &options);
 /// Behind definePackets.
 void definePacketGroups(mlir::ModuleOp module, const DeviceOptions &options);
@@ -204,6 +230,7 @@ mlir::Value load(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, 
 /// table[index], for entries of 8 bytes.
 mlir::Value loadEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value table,
                       mlir::Value index);
+mlir::Value isNull(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value address);
 /// Calls a function of the module; no value for one that returns nothing.
 mlir::Value call(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::ValueRange arguments = {});
 /// Builds what thread 0 alone does.

@@ -2,8 +2,10 @@
 // that move data, LowerPacketLoops.cpp loops of them over peers, LowerPrograms.cpp all the rest.
 #pragma once
 
+#include "compiler/project/Relations.h"
 #include "targets/ChannelLowering.h"
 #include "targets/gpu/DeviceFunctions.h"
+#include "targets/gpu/ExchangeLowering.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
@@ -100,8 +102,19 @@ private:
   mlir::Value addressIn(const Side &side, mlir::Value number) {
     return advance(builder, loc, side.begin, integer(bytesTo(side.buffer, number)));
   }
+  /// In the memory of its role.
+  mlir::Value offsetIn(const PlacedBuffer &buffer, mlir::Value number) {
+    return integer(createAdd(builder, loc, buffer.offset, bytesTo(buffer, number)));
+  }
   void buildRange(MoveInterface move, mlir::Value from, mlir::Value to, const Length &length);
   void lowerConversion(MoveInterface move);
+  /// A range of a move between codecs.
+  struct Converted {
+    Side source;
+    mlir::Value sourceBegin, destinationBegin, length; // elements, of type index
+  };
+  void convert(MoveInterface move, const Converted &range, mlir::Value target);
+  void pushConverted(MoveInterface move, const Converted &all);
   /// What kolo.convert gets to draw by; nothing where no codec of the module is stochastic. `rank` holds the source,
   /// this one for null.
   llvm::SmallVector<mlir::Value> drawKey(mlir::Value rank, mlir::Value elementNumber);
@@ -112,13 +125,10 @@ private:
   void endCall();
   void lowerFuse(FuseOp fuse);
   void lowerDivide(DivideOp divide);
-  void lowerSignal(SignalOp signal);
-  void lowerWait(WaitOp wait);
+  /// Peers may be on other hosts.
+  bool isStaged() const { return usesStagedNetwork(program); }
+  void lowerExchange(llvm::function_ref<void(ExchangeLowering &)> lower);
   void lowerRegions(mlir::Operation &op) override;
-  void lowerSignals(mlir::scf::ForOp loop, SignalOp signal);
-  void lowerWaits(mlir::scf::ForOp loop, WaitOp wait);
-  mlir::scf::ForOp createLoopByThread(mlir::scf::ForOp loop, mlir::Value first, mlir::Value end,
-                                      mlir::ValueRange state);
   void lowerPacketLoop(PacketLoop packets);
   void lowerPacketLoops(PacketLoop received, PacketLoop sent);
   mlir::Value writePacketEntries(PacketLoop packets, mlir::Value first, mlir::Value end, mlir::Value list);

@@ -24,8 +24,9 @@ struct LowerFailures : impl::LowerFailuresBase<LowerFailures> {
         return name == names.receive || name == names.receiveReduce || name == names.receiveAll ||
                name == names.receiveReduceAll;
       };
-      return name == waitFunction || name == waitEndFunction || receives(llFunctions) || receives(ll128Functions) ||
-             name.starts_with(fallibleMovePrefix);
+      auto waits = [&](const ExchangeFunctionNames &names) { return name == names.wait || name == names.waitEnd; };
+      return waits(hostFunctions) || waits(networkFunctions) || name == pushFunction || name == claimFunction ||
+             receives(llFunctions) || receives(ll128Functions) || name.starts_with(fallibleMovePrefix);
     });
   }
 };

@@ -16,10 +16,14 @@ namespace kolo::gpu {
 /// In a peer's memory, or in this rank's for a null rank.
 Value KernelLowering::beginOf(Value buffer, Value rank) {
   const PlacedBuffer &placed = bufferOf(buffer);
-  size_t entry = size_t(placed.role) * sizeof(void *);
-  Value base = rank ? loadEntry(builder, loc, pointerType(builder),
-                                pointerField(offsetof(KoloDeviceInvocation, peers) + entry), integer(mapped(rank)))
-                    : pointerField(offsetof(KoloDeviceInvocation, local) + entry);
+  const bool isInbox = placed.role == BufferRole::Inbox;
+  const size_t entry = size_t(placed.role) * sizeof(void *);
+  const size_t own =
+      isInbox ? offsetof(KoloDeviceNetworkInvocation, inbox) : offsetof(KoloDeviceInvocation, local) + entry;
+  const size_t ofPeers =
+      isInbox ? offsetof(KoloDeviceNetworkInvocation, peerInboxes) : offsetof(KoloDeviceInvocation, peers) + entry;
+  Value base = rank ? loadEntry(builder, loc, pointerType(builder), pointerField(ofPeers), integer(mapped(rank)))
+                    : pointerField(own);
   return advance(builder, loc, base, integer(placed.offset));
 }
 
@@ -33,7 +37,8 @@ void KernelLowering::lowerMove(MoveInterface move) {
     settle(llvm::is_contained(unsettled.lists, true));
     return lowerConversion(move);
   }
-  outline({move}, /*mayFail=*/false, [&] {
+  const bool isPushed = isStaged() && isPutToInbox(move);
+  outline({move}, /*mayFail=*/isPushed, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
@@ -42,6 +47,11 @@ void KernelLowering::lowerMove(MoveInterface move) {
       if (kind == MoveKind::Send)
         call(builder, loc, functionsOf(*destination.buffer.shape.packets).send,
              {to, from, integer(bytes), integer(kernel.sequence)});
+      else if (isPushed)
+        call(builder, loc, pushFunction,
+             {frame.invocation, integer(mapped(move.getDestinationRank())),
+              constantI64(builder, loc, statements.numberOf(move.getLoc())),
+              offsetIn(destination.buffer, destinationBegin), from, integer(bytes)});
       else
         buildRange(move, from, to, {length, bytes});
     });
@@ -52,37 +62,75 @@ void KernelLowering::lowerMove(MoveInterface move) {
 
 /// The function has the barriers that it needs, and the lists are free between its calls.
 void KernelLowering::lowerConversion(MoveInterface move) {
-  const bool isAdding = isReducing(move);
-  outline({move}, /*mayFail=*/false, [&] {
+  const bool isPushed = isStaged() && isPutToInbox(move);
+  outline({move}, /*mayFail=*/isPushed, [&] {
     Side source = sideOf(move.getSource(), move.getSourceRank());
     Side destination = sideOf(move.getDestination(), move.getDestinationRank());
-    Value from = constantI64(builder, loc, numberOf(codecs, source.buffer.shape.codec));
-    Value to = constantI64(builder, loc, numberOf(codecs, destination.buffer.shape.codec));
     buildRanges(move, [&](OpBuilder &, Value sourceBegin, Value destinationBegin, Value length) {
-      Value target = addressIn(destination, destinationBegin), list = call(builder, loc, listFunction);
-      SmallVector<Value> sources{addressIn(source, sourceBegin), from};
-      if (isAdding)
-        sources.insert(sources.begin(), {target, to});
-      buildForLeader(builder, loc, [&] {
-        auto write = [&](int64_t entry, Value value) {
-          Value place = advance(builder, loc, list, constantI64(builder, loc, entry * 8));
-          LLVM::StoreOp::create(builder, loc, value, place, 8);
-        };
-        for (auto [entry, value] : llvm::enumerate(sources))
-          write(int64_t(entry), value);
-        write(destinationEntries, target);
-        write(destinationEntries + 1, to);
-      });
-      auto number = [&](int64_t value) { return constantI64(builder, loc, value); };
-      Value codec = number(int64_t(1) << numberOf(codecs, destination.buffer.shape.codec));
-      SmallVector<Value> arguments{number(isAdding ? 2 : 1), number(0),   number(1),        codec,
-                                   integer(length),          kernel.type, kernel.reduction, isAdding ? to : from};
-      llvm::append_range(arguments,
-                         drawKey(mapped(move.getSourceRank()), elementNumber(move, sourceBegin, destinationBegin)));
-      call(builder, loc, convertFunction, arguments);
+      const Converted all = {source, sourceBegin, destinationBegin, length};
+      if (isPushed)
+        pushConverted(move, all);
+      else
+        convert(move, all, addressIn(destination, destinationBegin));
     });
   });
   unsettled = {};
+}
+
+void KernelLowering::convert(MoveInterface move, const Converted &range, Value target) {
+  const bool isAdding = isReducing(move);
+  const int64_t number = numberOf(codecs, bufferOf(move.getDestination()).shape.codec);
+  auto constant = [&](int64_t value) { return constantI64(builder, loc, value); };
+  Value from = constant(numberOf(codecs, range.source.buffer.shape.codec)), to = constant(number);
+  Value list = call(builder, loc, listFunction);
+  SmallVector<Value> sources{addressIn(range.source, range.sourceBegin), from};
+  if (isAdding)
+    sources.insert(sources.begin(), {target, to});
+  buildForLeader(builder, loc, [&] {
+    auto write = [&](int64_t entry, Value value) {
+      LLVM::StoreOp::create(builder, loc, value, advance(builder, loc, list, constant(entry * 8)), 8);
+    };
+    for (auto [entry, value] : llvm::enumerate(sources))
+      write(int64_t(entry), value);
+    write(destinationEntries, target);
+    write(destinationEntries + 1, to);
+  });
+  SmallVector<Value> arguments{
+      constant(isAdding ? 2 : 1), constant(0), constant(1),      constant(int64_t(1) << number),
+      integer(range.length),      kernel.type, kernel.reduction, isAdding ? to : from};
+  llvm::append_range(
+      arguments, drawKey(mapped(move.getSourceRank()), elementNumber(move, range.sourceBegin, range.destinationBegin)));
+  call(builder, loc, convertFunction, arguments);
+}
+
+/// To the peer's inbox, or piece by piece to chunks of the outbox.
+void KernelLowering::pushConverted(MoveInterface move, const Converted &all) {
+  OpBuilder::InsertionGuard guard(builder);
+  const PlacedBuffer &destination = bufferOf(move.getDestination());
+  Value peer = integer(mapped(move.getDestinationRank()));
+  Value statement = constantI64(builder, loc, statements.numberOf(move.getLoc()));
+  Value inboxes = pointerField(offsetof(KoloDeviceNetworkInvocation, peerInboxes));
+  Value inbox = loadEntry(builder, loc, pointerType(builder), inboxes, peer);
+  auto choice = scf::IfOp::create(builder, loc, isNull(builder, loc, inbox), /*withElseRegion=*/true);
+  builder.setInsertionPointToStart(choice.elseBlock());
+  convert(move, all, advance(builder, loc, inbox, offsetIn(destination, all.destinationBegin)));
+  builder.setInsertionPointToStart(choice.thenBlock());
+  const codec::Codec &codec = destination.shape.codec;
+  Value most =
+      codec::isNone(codec)
+          ? Value(arith::DivUIOp::create(builder, loc, constant(KOLO_DEVICE_CHUNK_BYTES), frame.call.elementBytes))
+          : constant(KOLO_DEVICE_CHUNK_BYTES / codec::bytes(codec, codec::granule) * codec::granule);
+  auto loop = scf::ForOp::create(builder, loc, constant(0), all.length, most);
+  builder.setInsertionPointToStart(loop.getBody());
+  Value done = loop.getInductionVar();
+  Converted piece = {all.source, createAdd(builder, loc, all.sourceBegin, done),
+                     createAdd(builder, loc, all.destinationBegin, done),
+                     arith::MinSIOp::create(builder, loc, createSub(builder, loc, all.length, done), most)};
+  call(builder, loc, claimFunction, {frame.invocation, peer, statement});
+  convert(move, piece, call(builder, loc, chunkFunction, {frame.invocation}));
+  Value bytes = createChunkBytes(builder, loc, frame.call, destination.shape, piece.length);
+  call(builder, loc, commitFunction,
+       {frame.invocation, peer, statement, offsetIn(destination, piece.destinationBegin), integer(bytes)});
 }
 
 /// All threads of the block have met when it returns.

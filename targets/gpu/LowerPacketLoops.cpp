@@ -44,7 +44,8 @@ Value KernelLowering::writePacketEntries(PacketLoop packets, Value first, Value 
   OpBuilder::InsertionGuard guard(builder);
   auto [loop, move] = packets;
   Value nothing = constantI64(builder, loc, 0);
-  scf::ForOp made = createLoopByThread(loop, first, end, {nothing});
+  auto lowerArithmetic = [&](Operation &op) { lowerOp(op); };
+  scf::ForOp made = createLoopByThread({builder, loc, frame.mapping, lowerArithmetic}, loop, first, end, {nothing});
   Side source = sideOf(move.getSource(), move.getSourceRank());
   Side destination = sideOf(move.getDestination(), move.getDestinationRank());
   const bool isReceive = source.buffer.shape.packets.has_value();

@@ -53,8 +53,9 @@ void KernelLowering::run(StringRef entryName) {
   std::string run = createRun();
   auto entry = createFunctionOf(entryName, Type(), {pointerType(builder)}, Inlining::Never);
   entry.setLinkage(LLVM::Linkage::External);
-  Value offset = arith::MulIOp::create(builder, loc, call(builder, loc, entryFunction),
-                                       constantI64(builder, loc, sizeof(KoloDeviceInvocation)));
+  const auto entryBytes = int64_t(isStaged() ? sizeof(KoloDeviceNetworkInvocation) : sizeof(KoloDeviceInvocation));
+  Value offset =
+      arith::MulIOp::create(builder, loc, call(builder, loc, entryFunction), constantI64(builder, loc, entryBytes));
   call(builder, loc, run, {advance(builder, loc, entry.getArgument(0), offset)});
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
@@ -139,6 +140,8 @@ void KernelLowering::endCall() {
 
 /// Reads the invocation's ranks and lanes.
 void KernelLowering::readShape() {
+  if (isStaged())
+    frame.layout.partInboxes();
   kernel.lane = toIndex(builder, loc, call(builder, loc, laneFunction));
   frame.call.numLanes = toIndex(builder, loc, call(builder, loc, numLanesFunction));
   frame.call.hasNotes = !findTableObstacle(program); // buffers lie where the host's code has them
@@ -190,8 +193,8 @@ void KernelLowering::lowerOwn(Operation &op) {
       .Case([&](MoveInterface move) { lowerMove(move); })
       .Case([&](DivideOp divide) { lowerDivide(divide); })
       .Case([&](FuseOp fuse) { lowerFuse(fuse); })
-      .Case([&](SignalOp signal) { lowerSignal(signal); })
-      .Case([&](WaitOp wait) { lowerWait(wait); })
+      .Case([&](SignalOp signal) { lowerExchange([&](auto &exchanges) { exchanges.lowerSignal(signal); }); })
+      .Case([&](WaitOp wait) { lowerExchange([&](auto &exchanges) { exchanges.lowerWait(wait); }); })
       .Case([&](FlushOp) { settle(unsettled.reads); }) // other threads' puts have read their sources then
       .DefaultUnreachable("an op of the other phase, or of programs of the host alone");
 }
@@ -204,73 +207,24 @@ void KernelLowering::settle(bool isNeeded) {
   unsettled = {};
 }
 
-void KernelLowering::lowerSignal(SignalOp signal) {
-  call(builder, loc, signalFunction,
-       {frame.invocation, integer(mapped(signal.getRank())), constantI64(builder, loc, int64_t(signal.getSemaphore())),
-        constantI64(builder, loc, int64_t(program.getSemaphores()))});
-  unsettled = {};
-}
-
-void KernelLowering::lowerWait(WaitOp wait) {
-  call(builder, loc, waitFunction,
-       {frame.invocation, integer(mapped(wait.getRank())), constantI64(builder, loc, int64_t(wait.getSemaphore())),
-        constantI64(builder, loc, int64_t(program.getSemaphores())),
-        constantI64(builder, loc, statements.numberOf(wait.getLoc()))});
+void KernelLowering::lowerExchange(function_ref<void(ExchangeLowering &)> lower) {
+  auto lowerArithmetic = [&](Operation &op) { lowerOp(op); };
+  const LoopLowering loops = {builder, loc, frame.mapping, lowerArithmetic};
+  ExchangeLowering exchanges(loops, program, statements, frame.invocation);
+  lower(exchanges);
   unsettled = {};
 }
 
 void KernelLowering::lowerRegions(Operation &op) {
   auto loop = dyn_cast<scf::ForOp>(op);
   Operation *exchange = loop ? onlyExchangeOf(loop) : nullptr;
-  if (auto signal = dyn_cast_or_null<SignalOp>(exchange))
-    return lowerSignals(loop, signal);
+  if (auto signal = dyn_cast_or_null<SignalOp>(exchange); signal && !isStaged())
+    return lowerExchange([&](auto &exchanges) { exchanges.lowerSignals(loop, signal); });
   if (auto wait = dyn_cast_or_null<WaitOp>(exchange))
-    return lowerWaits(loop, wait);
+    return lowerExchange([&](auto &exchanges) { exchanges.lowerWaits(loop, wait); });
   if (std::optional<PacketLoop> packets = packetLoopOf(op); packets && codecs.empty())
     return lowerPacketLoop(*packets);
   ChannelLowering::lowerRegions(op);
-}
-
-scf::ForOp KernelLowering::createLoopByThread(scf::ForOp loop, Value first, Value end, ValueRange state) {
-  return gpu::createLoopByThread({builder, loc, frame.mapping, [&](Operation &op) { lowerOp(op); }}, loop, first, end,
-                                 state);
-}
-
-/// One barrier for all signals: each thread publishes what the block wrote, to peers of its own.
-void KernelLowering::lowerSignals(scf::ForOp loop, SignalOp signal) {
-  OpBuilder::InsertionGuard guard(builder);
-  call(builder, loc, publishFunction);
-  call(builder, loc, barrierFunction);
-  createLoopByThread(loop, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()), {});
-  call(builder, loc, signalOneFunction,
-       {frame.invocation, integer(mapped(signal.getRank())), constantI64(builder, loc, int64_t(signal.getSemaphore())),
-        constantI64(builder, loc, int64_t(program.getSemaphores()))});
-  unsettled = {};
-}
-
-/// A thread that has given up waits for no other peer.
-void KernelLowering::lowerWaits(scf::ForOp loop, WaitOp wait) {
-  Value zero = constantI64(builder, loc, 0), semaphore = constantI64(builder, loc, int64_t(wait.getSemaphore()));
-  Value numSemaphores = constantI64(builder, loc, int64_t(program.getSemaphores()));
-  scf::ForOp made; // carries why this thread has given up, and waiting for which peer
-  {
-    OpBuilder::InsertionGuard guard(builder);
-    made = createLoopByThread(loop, mapped(loop.getLowerBound()), mapped(loop.getUpperBound()), {zero, zero});
-    ValueRange state = made.getRegionIterArgs();
-    Value peer = integer(mapped(wait.getRank()));
-    Value isWaiting = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, state[0], zero);
-    auto asked = scf::IfOp::create(builder, loc, state.getTypes(), isWaiting, /*withElseRegion=*/true);
-    scf::YieldOp::create(builder, loc, asked.getResults());
-    builder.setInsertionPointToStart(asked.elseBlock());
-    scf::YieldOp::create(builder, loc, state);
-    builder.setInsertionPointToStart(asked.thenBlock());
-    Value code = call(builder, loc, waitOneFunction, {frame.invocation, peer, semaphore, numSemaphores});
-    scf::YieldOp::create(builder, loc, ValueRange{code, peer});
-  }
-  call(builder, loc, waitEndFunction,
-       {frame.invocation, made.getResult(0), made.getResult(1), semaphore, numSemaphores,
-        constantI64(builder, loc, statements.numberOf(wait.getLoc()))});
-  unsettled = {};
 }
 
 namespace {
@@ -294,7 +248,13 @@ struct LowerPrograms : impl::LowerProgramsBase<LowerPrograms> {
     defineMoves(module, *options, groupSize);
     if (!codecs.empty())
       defineConversions(module, *options, codecs, groupSize);
-    defineWaitAndSignal(module);
+    auto isStaged = [](ProgramOp program) { return usesStagedNetwork(program); };
+    if (!llvm::all_of(module.getOps<ProgramOp>(), isStaged))
+      defineWaitAndSignal(module, hostFunctions);
+    if (llvm::any_of(module.getOps<ProgramOp>(), isStaged)) {
+      defineQueues(module);
+      defineWaitAndSignal(module, networkFunctions);
+    }
     // Only where they are used: they take a good part of the compile time.
     auto isUsed = [&](const PacketFormat &format) {
       return llvm::any_of(module.getOps<ProgramOp>(),

@@ -66,6 +66,29 @@ Patience loseOrKeepPatience(OpBuilder &builder, Location loc, Value invocation, 
   return {looked.getResult(0), looked.getResult(1)};
 }
 
+/// while (value < target && code == 0) { pause; turn += 1; code, since = ...; value = peek }
+Polled pollCounter(OpBuilder &builder, Location loc, Value invocation, Value counter, Value target) {
+  OpBuilder::InsertionGuard guard(builder);
+  Type i64 = builder.getI64Type(), i32 = builder.getI32Type();
+  Value zero = constantI64(builder, loc, 0), fine = code(builder, loc, KOLO_DEVICE_OK);
+  Value first = call(builder, loc, peekFunction, {counter});
+  SmallVector<Type> types{i64, i64, i32, i64};
+  SmallVector<Location> locations(types.size(), loc);
+  auto loop = scf::WhileOp::create(builder, loc, types, ValueRange{first, zero, fine, zero});
+  Block *before = builder.createBlock(&loop.getBefore(), {}, types, locations);
+  Value isMissing = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, before->getArgument(0), target);
+  Value isWaiting = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, before->getArgument(2), fine);
+  scf::ConditionOp::create(builder, loc, arith::AndIOp::create(builder, loc, isMissing, isWaiting),
+                           before->getArguments());
+  Block *body = builder.createBlock(&loop.getAfter(), {}, types, locations);
+  call(builder, loc, pauseFunction, {body->getArgument(1)});
+  Value turn = arith::AddIOp::create(builder, loc, body->getArgument(1), constantI64(builder, loc, 1));
+  Patience left = loseOrKeepPatience(builder, loc, invocation, turn, body->getArgument(3), /*pollersPerWarp=*/1);
+  scf::YieldOp::create(builder, loc,
+                       ValueRange{call(builder, loc, peekFunction, {counter}), turn, left.code, left.since});
+  return {loop.getResult(0), loop.getResult(2)};
+}
+
 void noteFailure(OpBuilder &builder, Location loc, Value invocation, const Failure &failure) {
   OpBuilder::InsertionGuard guard(builder);
   Type pointer = pointerType(builder), i64 = builder.getI64Type();

@@ -16,6 +16,14 @@ struct Patience {
 Patience loseOrKeepPatience(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value invocation, mlir::Value turn,
                             mlir::Value since, int64_t pollersPerWarp);
 
+/// What a counter was last, and 0 or the KoloDeviceFailureCode for which nothing is waited for any more, i32.
+struct Polled {
+  mlir::Value value, code;
+};
+/// One thread: reads a counter with `peek` until it has reached the target.
+Polled pollCounter(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value invocation, mlir::Value counter,
+                   mlir::Value target);
+
 /// Fields of a KoloDeviceFailure: the code i32, all others i64.
 struct Failure {
   mlir::Value code, peer, semaphore, statement, expected, found;

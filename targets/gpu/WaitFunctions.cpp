@@ -1,5 +1,6 @@
 // Signals and waits of a block; see DeviceAbi.h for the counters. Thread 0 does a single one. Where a loop signals to
-// many peers, or waits for them, every thread does it for some of them.
+// many peers, or waits for them, every thread does it for some of them. Over a staged network, thread 0 does all
+// signals, because it alone writes requests.
 #include "targets/gpu/DeviceFunctions.h"
 #include "targets/gpu/Timeouts.h"
 
@@ -12,14 +13,11 @@ namespace kolo::gpu {
 
 namespace {
 
-constexpr StringLiteral blockedWaitFunction = "kolo.wait.blocked", blockedWaitEndFunction = "kolo.wait.end.blocked",
-                        waitNoteFunction = "kolo.wait.note";
-
 class WaitFunctions {
 public:
-  explicit WaitFunctions(ModuleOp module)
-      : module(module), builder(module.getContext()), loc(module.getLoc()), i64(builder.getI64Type()),
-        i32(builder.getI32Type()), pointer(pointerType(builder)) {}
+  WaitFunctions(ModuleOp module, const ExchangeFunctionNames &names)
+      : module(module), names(names), isStaged(&names == &networkFunctions), builder(module.getContext()),
+        loc(module.getLoc()), i64(builder.getI64Type()), i32(builder.getI32Type()), pointer(pointerType(builder)) {}
 
   void defineSignal();
   void defineSignalOne();
@@ -30,10 +28,23 @@ public:
   void defineUniform(StringRef name, StringRef blocked);
 
 private:
-  struct Polled {
-    Value value, code; // what the semaphore was last; 0, or why nothing is waited for any more
+  /// A semaphore of this rank: where it is, and how many times its count is there.
+  struct AwaitedCell {
+    Value cell, scale;
   };
-  Polled poll(Value cell, Value target);
+  AwaitedCell awaited(Value index);
+  Value isRemote() {
+    Value cells =
+        loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
+    return isNull(builder, loc, cells);
+  }
+  void signal(LLVM::LLVMFuncOp function, Value cells, Value count);
+  SmallVector<Type> signalArguments() {
+    SmallVector<Type> types{pointer, i64, i64, i64};
+    if (isStaged)
+      types.push_back(i64);
+    return types;
+  }
 
   /// The invocation is the first argument; a peer, a semaphore and the number of semaphores are three from `first` on.
   LLVM::LLVMFuncOp start(LLVM::LLVMFuncOp function, unsigned first) {
@@ -63,6 +74,8 @@ private:
   }
 
   ModuleOp module;
+  const ExchangeFunctionNames &names;
+  const bool isStaged; // peers may be on other hosts
   OpBuilder builder;
   Location loc;
   Type i64, i32, pointer;
@@ -70,48 +83,64 @@ private:
 };
 
 void WaitFunctions::defineSignalOne() {
-  start(createFunction(builder, module, signalOneFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never), 1);
+  auto function =
+      start(createFunction(builder, module, names.signalOne, Type(), signalArguments(), Inlining::Never), 1);
   Value count = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, sent)), counterIndex(peer)));
   Value cells = loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
+  signal(function, cells, count);
+  LLVM::ReturnOp::create(builder, loc, ValueRange{});
+}
+
+/// Of a peer that has cells here, or else by the host.
+void WaitFunctions::signal(LLVM::LLVMFuncOp function, Value cells, Value count) {
+  OpBuilder::InsertionGuard guard(builder);
+  if (isStaged) {
+    auto choice = scf::IfOp::create(builder, loc, isNull(builder, loc, cells), /*withElseRegion=*/true);
+    builder.setInsertionPointToStart(choice.thenBlock());
+    Value number = add(field(i64, offsetof(KoloDeviceNetworkInvocation, firstSemaphore)), semaphore);
+    Value shifted = arith::ShLIOp::create(builder, loc, number, constant(32));
+    Value kind = arith::OrIOp::create(builder, loc, shifted, constant(KOLO_DEVICE_SIGNAL));
+    Value agreement = field(i64, offsetof(KoloDeviceNetworkInvocation, cellsAgreement));
+    call(builder, loc, requestFunction,
+         {invocation, peer, function.getArgument(4), kind, agreement, constant(0), count,
+          LLVM::ZeroOp::create(builder, loc, pointer)});
+    builder.setInsertionPointToStart(choice.elseBlock());
+  }
   Value me = field(i64, offsetof(KoloDeviceInvocation, rank));
   call(builder, loc, raiseFunction, {entry(cells, counterIndex(me)), count});
-  LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
 void WaitFunctions::defineSignal() {
-  auto function = createFunction(builder, module, signalFunction, Type(), {pointer, i64, i64, i64}, Inlining::Never);
+  auto function = createFunction(builder, module, names.signal, Type(), signalArguments(), Inlining::Never);
   call(builder, loc, publishFunction);
   call(builder, loc, barrierFunction);
-  buildForLeader(builder, loc, [&] { call(builder, loc, signalOneFunction, function.getArguments()); });
+  buildForLeader(builder, loc, [&] { call(builder, loc, names.signalOne, function.getArguments()); });
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
-/// while (value < target && code == 0) { pause; turn += 1; code, since = ...; value = peek }
-WaitFunctions::Polled WaitFunctions::poll(Value cell, Value target) {
-  OpBuilder::InsertionGuard guard(builder);
-  Value first = call(builder, loc, peekFunction, {cell});
-  SmallVector<Type> types{i64, i64, i32, i64};
-  SmallVector<Location> locations(types.size(), loc);
-  auto loop =
-      scf::WhileOp::create(builder, loc, types, ValueRange{first, constant(0), code(KOLO_DEVICE_OK), constant(0)});
-  Block *before = builder.createBlock(&loop.getBefore(), {}, types, locations);
-  Value isMissing = compare(arith::CmpIPredicate::ult, before->getArgument(0), target);
-  Value isWaiting = compare(arith::CmpIPredicate::eq, before->getArgument(2), code(KOLO_DEVICE_OK));
-  scf::ConditionOp::create(builder, loc, arith::AndIOp::create(builder, loc, isMissing, isWaiting),
-                           before->getArguments());
-  Block *body = builder.createBlock(&loop.getAfter(), {}, types, locations);
-  call(builder, loc, pauseFunction, {body->getArgument(1)});
-  Value turn = add(body->getArgument(1), constant(1));
-  Patience left = loseOrKeepPatience(builder, loc, invocation, turn, body->getArgument(3), /*pollersPerWarp=*/1);
-  scf::YieldOp::create(builder, loc, ValueRange{call(builder, loc, peekFunction, {cell}), turn, left.code, left.since});
-  return {loop.getResult(0), loop.getResult(2)};
+/// Peers of other hosts raise a cell in memory of the host, which has twice the count.
+WaitFunctions::AwaitedCell WaitFunctions::awaited(Value index) {
+  Value cell = entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index);
+  if (!isStaged)
+    return {cell, Value()};
+  Value isElsewhere = isRemote();
+  Value numbers = field(i64, offsetof(KoloDeviceNetworkInvocation, numCellSemaphores));
+  Value number = add(field(i64, offsetof(KoloDeviceNetworkInvocation, firstSemaphore)), semaphore);
+  Value row = add(mul(call(builder, loc, laneFunction), numbers), number);
+  Value place = add(mul(row, field(i64, offsetof(KoloDeviceInvocation, numRanks))), peer);
+  Value raised = advance(builder, loc, field(pointer, offsetof(KoloDeviceNetworkInvocation, cells)),
+                         mul(place, constant(KOLO_DEVICE_CELL_BYTES)));
+  return {arith::SelectOp::create(builder, loc, isElsewhere, raised, cell),
+          arith::SelectOp::create(builder, loc, isElsewhere, constant(2), constant(1))};
 }
 
 void WaitFunctions::defineWaitOne() {
-  start(createFunction(builder, module, waitOneFunction, i64, {pointer, i64, i64, i64}, Inlining::Never), 1);
+  start(createFunction(builder, module, names.waitOne, i64, {pointer, i64, i64, i64}, Inlining::Never), 1);
   Value index = counterIndex(peer);
   Value target = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, awaited)), index));
-  Polled polled = poll(entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index), target);
+  auto [cell, scale] = awaited(index);
+  target = scale ? mul(target, scale) : target;
+  Polled polled = pollCounter(builder, loc, invocation, cell, target);
   // A signal that came with the last poll counts.
   Value isReached = compare(arith::CmpIPredicate::uge, polled.value, target);
   {
@@ -126,31 +155,31 @@ void WaitFunctions::defineWaitOne() {
 /// (invocation, code, peer, semaphore, numSemaphores, statement), by a thread that has given up.
 void WaitFunctions::defineWaitNote() {
   auto function = start(
-      createFunction(builder, module, waitNoteFunction, Type(), {pointer, i64, i64, i64, i64, i64}, Inlining::Never),
-      2);
+      createFunction(builder, module, names.waitNote, Type(), {pointer, i64, i64, i64, i64, i64}, Inlining::Never), 2);
   Value why = arith::TruncIOp::create(builder, loc, i32, function.getArgument(1)), index = counterIndex(peer);
-  Value awaited = entry(field(pointer, offsetof(KoloDeviceInvocation, awaited)), index);
-  Value cell = entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index);
-  Value expected = LLVM::LoadOp::create(builder, loc, i64, awaited, 8),
-        found = call(builder, loc, peekFunction, {cell});
+  Value target = entry(field(pointer, offsetof(KoloDeviceInvocation, awaited)), index);
+  auto [cell, scale] = awaited(index);
+  Value expected = LLVM::LoadOp::create(builder, loc, i64, target, 8), found = call(builder, loc, peekFunction, {cell});
+  if (scale)
+    found = arith::DivUIOp::create(builder, loc, found, scale);
   noteFailure(builder, loc, invocation, {why, peer, semaphore, function.getArgument(5), expected, found});
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
 
 void WaitFunctions::defineWait() {
-  auto function = start(
-      createFunction(builder, module, blockedWaitFunction, i64, {pointer, i64, i64, i64, i64}, Inlining::Never), 1);
+  auto function =
+      start(createFunction(builder, module, names.blockedWait, i64, {pointer, i64, i64, i64, i64}, Inlining::Never), 1);
   Value isLeader = compare(arith::CmpIPredicate::eq, call(builder, loc, threadFunction), constant(0));
   auto asked = scf::IfOp::create(builder, loc, TypeRange(i32), isLeader, /*withElseRegion=*/true);
   builder.setInsertionPointToStart(asked.elseBlock());
   scf::YieldOp::create(builder, loc, code(KOLO_DEVICE_OK));
 
   builder.setInsertionPointToStart(asked.thenBlock());
-  Value why = call(builder, loc, waitOneFunction, {invocation, peer, semaphore, numSemaphores});
+  Value why = call(builder, loc, names.waitOne, {invocation, peer, semaphore, numSemaphores});
   auto failed = scf::IfOp::create(builder, loc, compare(arith::CmpIPredicate::ne, why, constant(0)));
   scf::YieldOp::create(builder, loc, arith::TruncIOp::create(builder, loc, i32, why).getResult());
   builder.setInsertionPointToStart(failed.thenBlock());
-  call(builder, loc, waitNoteFunction, {invocation, why, peer, semaphore, numSemaphores, function.getArgument(4)});
+  call(builder, loc, names.waitNote, {invocation, why, peer, semaphore, numSemaphores, function.getArgument(4)});
 
   builder.setInsertionPointToEnd(&function.getBody().front());
   Value status = call(builder, loc, shareFunction, {asked.getResult(0)});
@@ -160,7 +189,7 @@ void WaitFunctions::defineWait() {
 /// The threads that gave up write the record in turn: the first one fills it.
 void WaitFunctions::defineWaitEnd() {
   auto function = start(
-      createFunction(builder, module, blockedWaitEndFunction, i64, {pointer, i64, i64, i64, i64, i64}, Inlining::Never),
+      createFunction(builder, module, names.blockedWaitEnd, i64, {pointer, i64, i64, i64, i64, i64}, Inlining::Never),
       2);
   Value isOwn = compare(arith::CmpIPredicate::ne, function.getArgument(1), constant(0));
   Value status = call(builder, loc, anyFunction, {arith::ExtUIOp::create(builder, loc, i32, isOwn)});
@@ -176,7 +205,7 @@ void WaitFunctions::defineWaitEnd() {
   Value isTurn = compare(arith::CmpIPredicate::eq, call(builder, loc, threadFunction), turn);
   Value isNoted = arith::AndIOp::create(builder, loc, isTurn, isOwn);
   builder.setInsertionPointToStart(scf::IfOp::create(builder, loc, isNoted).thenBlock());
-  call(builder, loc, waitNoteFunction, function.getArguments());
+  call(builder, loc, names.waitNote, function.getArguments());
 }
 
 /// What a function gives counts as different from thread to thread, unless it is said that it is not.
@@ -190,16 +219,16 @@ void WaitFunctions::defineUniform(StringRef name, StringRef blocked) {
 
 } // namespace
 
-void defineWaitAndSignal(ModuleOp module) {
-  WaitFunctions functions(module);
+void defineWaitAndSignal(ModuleOp module, const ExchangeFunctionNames &names) {
+  WaitFunctions functions(module, names);
   functions.defineSignalOne();
   functions.defineSignal();
   functions.defineWaitOne();
   functions.defineWaitNote();
   functions.defineWait();
-  functions.defineUniform(waitFunction, blockedWaitFunction);
+  functions.defineUniform(names.wait, names.blockedWait);
   functions.defineWaitEnd();
-  functions.defineUniform(waitEndFunction, blockedWaitEndFunction);
+  functions.defineUniform(names.waitEnd, names.blockedWaitEnd);
 }
 
 } // namespace kolo::gpu

@@ -1,5 +1,6 @@
 // What a plugin carries for devices: the images, and KoloDevicePlugin of the device ABI, as constants.
 #include "targets/TableKernels.h"
+#include "targets/cpu/ProgramFunctions.h"
 #include "targets/package/Internal.h"
 
 #include "kolo/runtime/DeviceAbi.h"
@@ -46,6 +47,7 @@ private:
   Constant *i64(uint64_t value) { return ConstantInt::get(Type::getInt64Ty(context), value); }
   Constant *kernels(ArrayRef<DeviceProgramNames> programs);
   Constant *tableKernels(ArrayRef<DeviceProgramNames> programs);
+  Constant *inboxBytes(ArrayRef<DeviceProgramNames> programs);
   Constant *reductions(const DeviceOptions &options);
   Constant *images(const DeviceCode &devices);
 
@@ -66,6 +68,18 @@ Constant *DeviceTable::tableKernels(ArrayRef<DeviceProgramNames> programs) {
   for (const DeviceProgramNames &program : programs)
     names.push_back(program.takesTables ? text(tableKernelName(program.name)) : ConstantPointerNull::get(pointer));
   return table(names, "deviceTableKernels");
+}
+
+/// Functions of the host's code.
+Constant *DeviceTable::inboxBytes(ArrayRef<DeviceProgramNames> programs) {
+  std::vector<Constant *> functions;
+  for (const DeviceProgramNames &program : programs) {
+    Constant *function = ConstantPointerNull::get(pointer);
+    if (program.usesStagedNetwork)
+      function = module.getFunction(cpu::inboxFunctionName(program.name));
+    functions.push_back(function);
+  }
+  return table(functions, "deviceInboxBytes");
 }
 
 Constant *DeviceTable::reductions(const DeviceOptions &options) {
@@ -107,7 +121,7 @@ void DeviceTable::add(ArrayRef<DeviceProgramNames> programs, const DeviceCode &d
   Constant *plugin =
       global(structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs),
                         i32(numReductions), i32(int64_t(devices.images.size())), reductions(devices.options),
-                        images(devices), tableKernels(programs), ConstantPointerNull::get(pointer)}),
+                        images(devices), tableKernels(programs), inboxBytes(programs)}),
              "devicePlugin");
   auto *entry =
       Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_DEVICE_SYMBOL, module);

@@ -13,6 +13,7 @@ std::string writeManifest(mlir::ModuleOp programs, const cpu::HostCode &host, co
 struct DeviceProgramNames {
   std::string name;
   bool takesTables; // devices have a kernel of it for calls with block tables
+  bool usesStagedNetwork;
 };
 
 /// Adds the images of devices, their table, and the function that returns it: see DeviceAbi.h. At least one image.

@@ -144,7 +144,7 @@ static ordered_json describeProgram(ProgramOp program, const cpu::HostProgram &l
   result["shared"] = namesOfShared(program);
   if (auto network = program->getAttrOfType<DenseI64ArrayAttr>(networkAttrName))
     result["networkDims"] = toVector(network);
-  if (program->hasAttr(stagedAttrName))
+  if (usesStagedNetwork(program))
     result["networkMemory"] = "staged";
   result["inPlace"] = stringifyInPlace(program.getInPlace()).str();
   result["statements"] = describeStatements(lowered);

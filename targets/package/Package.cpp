@@ -1,6 +1,7 @@
 // Packaging: code for devices and for the host, then the manifest of what was compiled, then the file.
 #include "targets/package/Package.h"
 
+#include "compiler/project/Relations.h"
 #include "targets/TableKernels.h"
 #include "targets/package/Internal.h"
 
@@ -20,7 +21,7 @@ llvm::Error packPlugin(ModuleOp programs, const PackRequest &request) {
     return devices.takeError();
   std::vector<DeviceProgramNames> names;
   for (auto program : programs.getOps<ProgramOp>())
-    names.push_back({program.getSymName().str(), mayTakeBlockTables(program)});
+    names.push_back({program.getSymName().str(), mayTakeBlockTables(program), usesStagedNetwork(program)});
   llvm::Expected<cpu::HostCode> host =
       cpu::compileHost(programs, {request.options, request.cpu}, [&](llvm::Module &code) {
         if (!devices->images.empty())

@@ -22,7 +22,13 @@ class DevicePlugin(ctypes.Structure):
     _fields_ = [("abiVersion", ctypes.c_uint32), ("numKernels", ctypes.c_uint32),
                 ("kernels", ctypes.POINTER(ctypes.c_char_p)), ("numReductions", ctypes.c_uint32),
                 ("numImages", ctypes.c_uint32), ("reductions", ctypes.POINTER(Reduction)),
-                ("images", ctypes.POINTER(Image)), ("tableKernels", ctypes.POINTER(ctypes.c_char_p))]
+                ("images", ctypes.POINTER(Image)), ("tableKernels", ctypes.POINTER(ctypes.c_char_p)),
+                ("inboxBytes", ctypes.POINTER(ctypes.c_void_p))]
+
+
+class Shape(ctypes.Structure):
+    _fields_ = [("dimSizes", ctypes.c_int64 * 4), ("count", ctypes.c_int64), ("elementBytes", ctypes.c_int64),
+                ("numLanes", ctypes.c_int64)]
 
 
 class Device(ToolTest):
@@ -72,6 +78,20 @@ class Device(ToolTest):
         self.assertEqual(ctypes.string_at(images[0].data, images[0].sizeBytes)[-1:], b"\0", "the driver wants a C string")
         for name in names:
             self.assertIn(f".visible .entry {name}(".encode(), ctypes.string_at(images[0].data, images[0].sizeBytes))
+
+    def test_programs_of_a_staged_network_say_how_large_inboxes_are(self):
+        for memory, isStaged in (("direct", False), ("staged", True)):
+            self.compile("railAllGather", "--network", "node", "--network-memory", memory, mesh="node=2,gpu=2")
+            os.rename(self.file("x.so"), self.file(f"{memory}.so"))  # a name that is loaded once
+            library = ctypes.CDLL(self.file(f"{memory}.so"))
+            library.kolo_device_plugin.restype = ctypes.POINTER(DevicePlugin)
+            function = library.kolo_device_plugin().contents.inboxBytes[0]
+            self.assertEqual(bool(function), isStaged)
+            if isStaged:
+                shape = Shape((2, 2, 1, 1), 1000, 4, 3)
+                size = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.POINTER(Shape))(function)(ctypes.byref(shape))
+                self.assertGreaterEqual(size, 4000, "a block arrives from the other node")
+                self.assertLess(size, 8 * 4000)
 
     def fake_ptxas(self, *lines):
         """A program that is called like ptxas: -v -arch=A INPUT -o OUTPUT."""

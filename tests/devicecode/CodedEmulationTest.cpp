@@ -7,6 +7,7 @@
 
 #include "codec/Presets.h"
 #include "compiler/Pipeline.h"
+#include "compiler/project/Relations.h"
 #include "dsl/Recording.h"
 #include "ir/reference/Interpreter.h"
 #include "targets/cpu/CpuTarget.h"
@@ -29,6 +30,7 @@ struct Options {
   std::map<std::string, codec::Codec> codecs = {}; // by the names of an algorithm's codecs
   int64_t teamThreads = fewThreads, listEntries = ::listEntries;
   Protocol protocol = Protocol::Bulk;
+  bool isStaged = false; // over a network
 };
 
 /// As choreography, in channel form, and compiled.
@@ -42,6 +44,8 @@ public:
     mesh = sizes;
     choreography = dsl::emitChoreography(*context, *dsl::record(definition, options.codecs), {mesh});
     channel = mlir::OwningOpRef<mlir::ModuleOp>(choreography->clone());
+    if (options.isStaged)
+      useStagedNetwork(*channel);
     mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
     ResolvedSchedule schedule = std::get<ResolvedSchedule>(resolve({.protocol = options.protocol}, {}));
     buildChannelPipeline(manager, {.schedule = schedule, .check = false});
@@ -78,6 +82,8 @@ struct Call {
 /// Two calls back to back.
 void check(CodedProgram &program, const Call &wanted, uint64_t seed) {
   EmulatedRanks ranks(program, {wanted.lanes, wanted.teams * program.teamThreads});
+  if (usesStagedNetwork(program.program))
+    ranks.placeOn(hostsOf(program.mesh, 1));
   ranks.call.type = wanted.type, ranks.call.count = wanted.count, ranks.call.reduction = wanted.reduction;
   bool isAllReduce = program.program.getCollective().getKind() == CollectiveKind::AllReduce;
   ranks.isInPlace = wanted.isInPlace && isAllReduce && program.program.getInPlace() == InPlace::Direct;
@@ -157,6 +163,18 @@ TEST_P(EmulatedCodedAlgorithm, GivesTheReferencesBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedCodedAlgorithm, testing::ValuesIn(codedAlgorithmNames()),
+                         [](const auto &info) { return info.param; });
+
+class EmulatedCodedNetwork : public testing::TestWithParam<std::string> {};
+
+TEST_P(EmulatedCodedNetwork, GivesTheReferencesBits) {
+  const dsl::Definition &definition = definitionOf(GetParam());
+  CodedProgram program(definition, smallMesh(definition), {.isStaged = true});
+  check(program, {ElementType::BF16, 3077, Reduction::Average, 2, 2, true}, 1);
+  check(program, {ElementType::F32, 17, Reduction::Max, 1, 1, false}, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedCodedNetwork, testing::ValuesIn(codedAlgorithmNames()),
                          [](const auto &info) { return info.param; });
 
 class EmulatedCodedPackets : public testing::TestWithParam<std::string> {};

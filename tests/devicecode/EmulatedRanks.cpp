@@ -19,7 +19,7 @@ void EmulatedRanks::place(uint64_t seed) {
   for (const Bytes &input : simulated.inputs)
     largest = std::max(largest, input.size());
   // How much memory of its own a program takes, its host code knows, which is not here.
-  size_t numBuffers[KOLO_NUM_BUFFER_ROLES] = {};
+  size_t numBuffers[KOLO_NUM_BUFFER_ROLES + 1] = {}; // inboxes last
   for (BufferOp buffer : program.program.getBody().getOps<BufferOp>())
     ++numBuffers[size_t(buffer.getRole())];
   size_t mostParts = numRanks * numRanks * numRanks * size_t(shape.lanes);
@@ -27,6 +27,7 @@ void EmulatedRanks::place(uint64_t seed) {
   packetBytes = numBuffers[KOLO_PACKETS] * size_t(format.bytes) *
                 ((largest + 64 * numRanks) * numRanks / size_t(format.dataBytes) + mostParts);
   size_t unitBytes = findCoded(program.program) ? 16384 : 4096;
+  const size_t ownBytes = (largest + unitBytes) * (numRanks + 2) * 4;
   for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
     buffers[role].clear(), addresses[role].clear();
     for (size_t rank = 0; rank < numRanks; ++rank) {
@@ -34,18 +35,65 @@ void EmulatedRanks::place(uint64_t seed) {
                     : role == KOLO_OUTPUT   ? simulated.outputs[rank].size()
                     : role == KOLO_PACKETS  ? 2 * packetBytes
                     : numBuffers[role] == 0 ? 0
-                                            : (largest + unitBytes) * (numRanks + 2) * 4;
+                                            : ownBytes;
       buffers[role].emplace_back(size, elementBytes, role == KOLO_INPUT || role == KOLO_OUTPUT ? random() % 20 : 0);
     }
   }
   for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
     for (Guarded &buffer : buffers[isInPlace && role == KOLO_INPUT ? int(KOLO_OUTPUT) : role])
       addresses[role].push_back(buffer.data());
+  inboxes.clear();
+  inboxBytes = network && numBuffers[size_t(BufferRole::Inbox)] ? ownBytes : 0;
+  for (size_t rank = 0; network && rank < numRanks; ++rank)
+    inboxes.emplace_back(inboxBytes, 1, 0);
+  if (network)
+    mapPeers();
   for (size_t rank = 0; rank < numRanks; ++rank) {
     buffers[KOLO_PACKETS][rank].fill(Bytes(2 * packetBytes));
     std::ranges::fill(numCalls[rank], 0);
     std::ranges::fill(packetCalls[rank], 0);
   }
+}
+
+void EmulatedRanks::placeOn(std::vector<int> ofRanks) {
+  const EmulatedNetwork::Size size = {numRanks, size_t(shape.lanes), size_t(program.program.getSemaphores())};
+  network = std::make_unique<EmulatedNetwork>(size, std::move(ofRanks));
+}
+
+/// Ranks of other hosts have no addresses here.
+void EmulatedRanks::mapPeers() {
+  auto seenBy = [&](size_t rank, auto table) {
+    for (size_t peer = 0; peer < numRanks; ++peer)
+      if (network->areApart(rank, peer))
+        table[peer] = nullptr;
+    return table;
+  };
+  std::vector<void *> ofInboxes;
+  for (Guarded &inbox : inboxes)
+    ofInboxes.push_back(inbox.data());
+  for (auto &tables : mapped)
+    tables.clear();
+  mappedInboxes.clear(), mappedSemaphores.clear();
+  for (size_t rank = 0; rank < numRanks; ++rank) {
+    for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
+      mapped[role].push_back(seenBy(rank, addresses[role]));
+    mappedInboxes.push_back(seenBy(rank, ofInboxes));
+    mappedSemaphores.push_back(seenBy(rank, peerSemaphores));
+  }
+}
+
+KoloDeviceNetworkInvocation EmulatedRanks::describeAmongHosts(size_t rank) {
+  KoloDeviceNetworkInvocation invocation = {};
+  invocation.call = describe(rank);
+  if (!network)
+    return invocation;
+  for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
+    invocation.call.peers[role] = mapped[role][rank].data();
+  invocation.call.peerSemaphores = mappedSemaphores[rank].data();
+  invocation.inbox = inboxes[rank].data();
+  invocation.peerInboxes = mappedInboxes[rank].data();
+  network->describe(rank, invocation);
+  return invocation;
 }
 
 void EmulatedRanks::placeBlocks() {
@@ -93,13 +141,13 @@ KoloDeviceInvocation EmulatedRanks::describe(size_t rank) {
 }
 
 void EmulatedRanks::runRank(size_t rank, const Check &check, std::string &wrong) {
-  KoloDeviceInvocation invocation = describe(rank);
+  const KoloDeviceNetworkInvocation invocation = describeAmongHosts(rank);
   const std::string kernel = reference::hasTables(call) ? tableKernelName(program.name) : program.name;
   for (size_t number = 0; number < simulatedCalls.size(); ++number) {
     const reference::SimulatedCall &simulated = simulatedCalls[number];
     buffers[KOLO_INPUT][rank].fill(simulated.inputs[rank]);
     buffers[KOLO_OUTPUT][rank].fill(isInPlace ? simulated.inputs[rank] : simulated.outputs[rank]);
-    program.emulator->launch(kernel, shape, invocation);
+    program.emulator->launch(kernel, shape, invocation.call);
     if (std::ranges::any_of(failures[rank], [](const KoloDeviceFailure &failure) { return failure.code != 0; })) {
       wrong = "rank " + std::to_string(rank) + " failed";
       return;
@@ -110,6 +158,8 @@ void EmulatedRanks::runRank(size_t rank, const Check &check, std::string &wrong)
     for (auto &role : buffers)
       if (!role[rank].isIntact())
         wrong += "something beside a buffer has changed";
+    if (network && !inboxes[rank].isIntact())
+      wrong += "something beside an inbox has changed";
   }
 }
 
@@ -145,13 +195,18 @@ std::string EmulatedRanks::runAll(uint64_t seed, const Check &check, const Takes
   place(seed);
   placeBlocks();
   std::vector<std::string> wrong(numRanks);
+  std::vector<std::byte *> ofInboxes;
+  for (Guarded &inbox : inboxes)
+    ofInboxes.push_back(static_cast<std::byte *>(inbox.data()));
+  if (network)
+    network->start(ofInboxes, inboxBytes, seed);
   {
     std::vector<std::jthread> ranks;
     for (size_t rank = 0; rank < numRanks; ++rank)
       if (takesPart(rank))
         ranks.emplace_back([&, rank] { runRank(rank, check, wrong[rank]); });
   }
-  std::string together;
+  std::string together = network ? network->stop() : "";
   for (const std::string &text : wrong)
     together += text.empty() ? "" : text + "\n";
   return together;

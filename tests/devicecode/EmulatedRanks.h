@@ -1,6 +1,7 @@
 // All ranks of a mesh, whose kernels run on the host and share the memory of this process.
 #pragma once
 
+#include "EmulatedNetwork.h"
 #include "Emulator.h"
 
 #include "compiler/lower/PacketFormat.h"
@@ -71,6 +72,10 @@ public:
   std::vector<std::vector<KoloDeviceFailure>> failures;
   size_t numRanks = 0;
 
+  /// Of a program that uses a staged network: has ranks with different numbers be on different hosts.
+  void placeOn(std::vector<int> hosts);
+  EmulatedNetwork &hosts() { return *network; }
+
   using TakesPart = std::function<bool(size_t rank)>;
   static bool all(size_t) { return true; }
   /// Several calls one after the other, with other data in the same buffers; a rank waits for nobody between them. Says
@@ -87,7 +92,9 @@ private:
   std::string runAll(uint64_t seed, const Check &check, const TakesPart &takesPart);
   void place(uint64_t seed);
   KoloDeviceInvocation describe(size_t rank);
+  KoloDeviceNetworkInvocation describeAmongHosts(size_t rank);
   void placeBlocks();
+  void mapPeers();
   void runRank(size_t rank, const Check &check, std::string &wrong);
 
   EmulatedProgram &program;
@@ -98,6 +105,13 @@ private:
   size_t packetBytes = 0; // of one turn
   std::vector<std::vector<uint64_t>> semaphores, sent, awaited, numCalls, packetCalls;
   std::vector<uint64_t *> peerSemaphores;
+  // Of a program that uses a staged network.
+  std::unique_ptr<EmulatedNetwork> network;
+  std::vector<Guarded> inboxes;                                   // by rank
+  size_t inboxBytes = 0;                                          // of each
+  std::vector<std::vector<void *>> mapped[KOLO_NUM_BUFFER_ROLES]; // by rank: its peers' buffers
+  std::vector<std::vector<void *>> mappedInboxes;
+  std::vector<std::vector<uint64_t *>> mappedSemaphores;
   // Of a call with block tables, by role and rank.
   std::vector<std::vector<int64_t>> blockPlaces[2];
   std::vector<const int64_t *> peerPlaces[2];

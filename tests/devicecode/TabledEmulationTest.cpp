@@ -8,6 +8,7 @@
 #include "tests/support/TabledAlgorithms.h"
 
 #include "compiler/Pipeline.h"
+#include "compiler/project/Relations.h"
 #include "ir/reference/Interpreter.h"
 #include "targets/TableKernels.h"
 #include "targets/cpu/CpuTarget.h"
@@ -25,13 +26,16 @@ namespace {
 /// As choreography, in channel form, checked, and compiled.
 class TabledProgram : public EmulatedProgram {
 public:
-  TabledProgram(const std::string &ofName, Protocol protocol) : context(makeContext()) {
+  explicit TabledProgram(const std::string &ofName, Protocol protocol = Protocol::Bulk, bool isStaged = false)
+      : context(makeContext()) {
     cpu::loadCpuTarget(*context);
     name = ofName;
     format = protocol == Protocol::LL128 ? ll128Packets : llPackets;
     mesh = smallMesh(definitionOf(name));
     choreography = emit(*context, name, {mesh});
     channel = mlir::OwningOpRef<mlir::ModuleOp>(choreography->clone());
+    if (isStaged)
+      useStagedNetwork(*channel);
     mlir::PassManager manager(context.get(), mlir::ModuleOp::getOperationName());
     buildChannelPipeline(manager, {.schedule = std::get<ResolvedSchedule>(resolve({.protocol = protocol}, {}))});
     if (failed(manager.run(*channel)))
@@ -86,6 +90,8 @@ void fillKept(reference::SimulatedCall &call, std::mt19937_64 &random) {
 void runTabled(TabledProgram &program, Distribution distribution, int64_t most, int numCalls, uint64_t seed) {
   std::mt19937_64 random(seed);
   EmulatedRanks ranks(program, {1 + int64_t(random() % 3), program.groupSize() * (1 + int64_t(random() % 2))});
+  if (usesStagedNetwork(program.program))
+    ranks.placeOn(hostsOf(program.mesh, 1 + int64_t(seed % 3)));
   const ElementType types[] = {ElementType::F32, ElementType::BF16, ElementType::I32, ElementType::U8};
   ranks.call.type = types[random() % (program.isCoded ? 2 : 4)];
   ranks.call.reduction = random() % 2 ? Reduction::Sum : Reduction::Max;
@@ -107,13 +113,17 @@ void runTabled(TabledProgram &program, Distribution distribution, int64_t most, 
                        << ", " << nameOf(ranks.call.type).str() << ", seed " << seed;
 }
 
-void runDistributions(const std::string &name, Protocol protocol, const std::vector<int64_t> &lengths, int numCalls) {
-  TabledProgram program(name, protocol);
+void runDistributions(TabledProgram &program, const std::vector<int64_t> &lengths, int numCalls) {
   ASSERT_TRUE(mayTakeBlockTables(program.program));
   uint64_t seed = 1;
   for (Distribution distribution : allDistributions)
     for (int64_t most : lengths)
       runTabled(program, distribution, most, numCalls, seed++);
+}
+
+void runDistributions(const std::string &name, Protocol protocol, const std::vector<int64_t> &lengths, int numCalls) {
+  TabledProgram program(name, protocol);
+  runDistributions(program, lengths, numCalls);
 }
 
 std::vector<std::string> linesNames() { return {"allPairsAllGather", "directAllToAll", "ringReduceScatter"}; }
@@ -124,11 +134,17 @@ class EmulatedTabled : public testing::TestWithParam<std::string> {};
 class EmulatedTabledPackets : public testing::TestWithParam<std::string> {};
 class EmulatedTabledLines : public testing::TestWithParam<std::string> {};
 class EmulatedTabledCodecs : public testing::TestWithParam<std::string> {};
+class EmulatedTabledNetwork : public testing::TestWithParam<std::string> {};
 
 TEST_P(EmulatedTabled, GivesWhatTheTablesSay) { runDistributions(GetParam(), Protocol::Bulk, {777}, 2); }
 TEST_P(EmulatedTabledPackets, GivesWhatTheTablesSay) { runDistributions(GetParam(), Protocol::LL, {333}, 3); }
 TEST_P(EmulatedTabledLines, GivesWhatTheTablesSay) { runDistributions(GetParam(), Protocol::LL128, {333}, 3); }
 TEST_P(EmulatedTabledCodecs, GivesWhatTheTablesSay) { runDistributions(GetParam(), Protocol::Bulk, {3077}, 2); }
+
+TEST_P(EmulatedTabledNetwork, GivesWhatTheTablesSay) {
+  TabledProgram program(GetParam(), Protocol::Bulk, /*isStaged=*/true);
+  runDistributions(program, {777}, 2);
+}
 
 TEST_P(EmulatedTabled, HeavyGivesWhatTheTablesSayForManyLengths) {
   runDistributions(GetParam(), Protocol::Bulk, {1, 7, 100, 1023, 5000}, 3);
@@ -146,6 +162,10 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledLines, testing::ValuesIn(line
                          [](const auto &info) { return info.param; });
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledCodecs,
                          testing::Values("quantisedAllToAll", "quantisedRingAllGather", "quantisedNodeAllGather"),
+                         [](const auto &info) { return info.param; });
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedTabledNetwork,
+                         testing::ValuesIn(exampleNames(tabledOnDevices(algorithmNames()))),
                          [](const auto &info) { return info.param; });
 
 /// Kernels write no notes.

@@ -1,6 +1,7 @@
 #include "Algorithms.h"
 
 #include "compiler/Passes.h"
+#include "compiler/project/Relations.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -100,6 +101,14 @@ mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::st
   for (const dsl::Diagnostic &diagnostic : recording->diagnostics)
     ADD_FAILURE() << diagnostic.location.file_name() << ":" << diagnostic.location.line() << ": " << diagnostic.message;
   return dsl::emitChoreography(context, *recording, meshes);
+}
+
+void useStagedNetwork(mlir::ModuleOp choreographies) {
+  mlir::MLIRContext *context = choreographies.getContext();
+  for (auto choreography : choreographies.getOps<ChoreographyOp>()) {
+    choreography->setDiscardableAttr(networkAttrName, mlir::DenseI64ArrayAttr::get(context, {0}));
+    choreography->setDiscardableAttr(stagedAttrName, mlir::UnitAttr::get(context));
+  }
 }
 
 /// Whether a pass takes an algorithm for one mesh; it must refuse others for one of these reasons.

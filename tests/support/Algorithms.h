@@ -39,6 +39,9 @@ mlir::OwningOpRef<mlir::ModuleOp> emit(mlir::MLIRContext &context, const std::st
                                        const std::vector<Sizes> &meshes,
                                        const std::map<std::string, codec::Codec> &codecs = {});
 
+/// Has choreographies cross a staged network along the slowest dimension of their meshes.
+void useStagedNetwork(mlir::ModuleOp choreographies);
+
 /// What an algorithm says of a mesh that it is not for; empty: it is for it.
 std::string requirementAgainst(const std::string &name, const Sizes &mesh);
 

@@ -1,8 +1,11 @@
 // One rank of a launcher. The others are other processes, on this host or on others, so they share no memory and no
 // clock.
+#include "tools/run/DeviceRunner.h"
 #include "tools/run/RankMain.h"
 
 #include "kolo/runtime/Door.h"
+
+#include <cmath>
 
 namespace kolo::tools {
 namespace {
@@ -48,6 +51,16 @@ void gatherTimes(const RankJob &job, const SharedReports &reports, Communicator 
         reports.interval(size, i, peer) = {0, *times++};
 }
 
+/// Its failures are thrown, not reported.
+void runOnDevice(const RankJob &job, const SharedReports &reports, Communicator &communicator) {
+  const auto rank = size_t(communicator.rank());
+  const std::vector<Timings> timings = runLaunchedOnDevice(job, communicator);
+  for (size_t size = 0; size < timings.size(); ++size)
+    for (size_t i = 0; i < timings[size].size(); ++i)
+      reports.interval(size, i, rank) = {0, std::llround(timings[size][i] * 1000)};
+  reports.report(rank).finish(int(StatusCode::Ok), "");
+}
+
 } // namespace
 
 void runLaunched(const RankJob &job, const TaggedData &data, const SharedReports &reports) {
@@ -61,7 +74,10 @@ void runLaunched(const RankJob &job, const TaggedData &data, const SharedReports
   auto communicator = Communicator::createFromEnvironment(job.options);
   if (!communicator.isOk())
     fail(communicator.status());
-  RankMain(job, data, reports, *communicator).run();
+  if (job.device)
+    runOnDevice(job, reports, *communicator);
+  else
+    RankMain(job, data, reports, *communicator).run();
   for (int rank = 0; rank < place->size; ++rank)
     if (rank != place->rank)
       reports.report(size_t(rank)).finish(int(StatusCode::Ok), ""); // each speaks for itself

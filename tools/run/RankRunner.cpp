@@ -260,13 +260,13 @@ CallBlocks blocksOf(const RankJob &job, const SizeJob &size) {
 }
 
 std::vector<Timings> runRanks(const RankJob &job, const std::function<void(size_t)> &atEnd, Traffics *traffic) {
-  if (job.device)
+  if (job.device && !job.isLaunched)
     return runOnDevices(job, atEnd);
   bool hasCodecs = std::ranges::any_of(job.sizes, [&](const SizeJob &size) {
     const runtime::ProgramInfo *info = job.programFor(size);
     return info && !info->choreography.empty();
   });
-  if (job.check && hasCodecs && !job.lossy) {
+  if (job.check && hasCodecs && !job.lossy && !job.device) {
     RankJob checked = job;
     checked.lossy = std::make_shared<LossyCalls>(job);
     return runRanks(checked, atEnd, traffic);

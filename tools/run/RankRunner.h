@@ -41,7 +41,7 @@ struct RankJob {
   runtime::CommunicatorOptions options = {};
   std::vector<SizeJob> sizes = {};
   std::optional<runtime::DeviceKind> device =
-      {}; // all ranks in this process then, spread over the devices of this kind
+      {}; // all ranks in this process then, spread over the devices of this kind, or one of a launcher
   std::optional<runtime::CollectiveKind> collective = {};
   bool wantsHugePages = false;                  // advises the kernel so for memory that is in no window
   bool isLaunched = false;                      // this process is one rank, which a launcher's variables name
