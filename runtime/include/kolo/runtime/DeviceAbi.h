@@ -109,7 +109,7 @@ typedef enum KoloDeviceRequestKind { KOLO_DEVICE_PUT, KOLO_DEVICE_SIGNAL } KoloD
 #define KOLO_DEVICE_REQUESTS 64u
 
 /* The requests of one lane, in memory of the host that the device accesses. The lane writes request n, from 0, to
- * requests[n % KOLO_DEVICE_REQUESTS] once taken + KOLO_DEVICE_REQUESTS > n, and then n + 1 to `written`, with a
+ * requests[n % KOLO_DEVICE_REQUESTS] once taken + KOLO_DEVICE_REQUESTS > n. Then it writes n + 1 to `written`, with a
  * system-scope release after all that the block has stored. The host takes requests in order, so that a signal arrives
  * after the lane's earlier puts to that peer. The k-th put of a lane, from 0, lies in chunk k % KOLO_DEVICE_CHUNKS of
  * the outbox, which the lane writes once freed + KOLO_DEVICE_CHUNKS > k. All counts only grow. The host goes on taking
