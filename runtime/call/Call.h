@@ -134,8 +134,6 @@ struct Call : CallPlace, CallElements, CallBuffers {
     return publishes && publishedBytesFor(key.count) > static_cast<int64_t>(Announcement::maxPublishedBytes);
   }
   int64_t packetBytesFor(int64_t count) const;
-
-private:
   KoloShape shapeFor(int64_t count) const;
 };
 

@@ -86,6 +86,7 @@ public:
   SplitBarrier splitBarrier;
 
 private:
+  friend class DeviceMeeting;
   /// What a call's ranks need alike, because one of them does.
   struct Agreed {
     Staging staging = Staging::None;

@@ -42,6 +42,20 @@ int firstOfHost(const Call &call, int rank) {
   return first;
 }
 
+Status refuse(const Call &call, const Hosts &hosts, std::array<int, 2> pair, const char *otherFlags) {
+  const auto [first, second] = pair;
+  std::vector<int> dims = differences(call, first, second), network;
+  std::ranges::set_union(dims, call.info->networkDims, std::back_inserter(network));
+  return rankError(
+      StatusCode::UnsupportedMesh, second,
+      "program '{}' needs shared memory along dimension {}, but {} and {} share no memory (different hosts, users or "
+      "namespaces): compile it with --network {}{}",
+      call.info->name, namesOf(dims, call), hosts.describe(first), hosts.describe(second), namesOf(network, call),
+      otherFlags);
+}
+
+} // namespace
+
 std::string namesOf(const std::vector<int> &dims, const Call &call) {
   std::string names;
   for (int dim : dims)
@@ -49,24 +63,12 @@ std::string namesOf(const std::vector<int> &dims, const Call &call) {
   return names;
 }
 
-Status refuse(const Call &call, const Hosts &hosts, int first, int second) {
-  std::vector<int> dims = differences(call, first, second), network;
-  std::ranges::set_union(dims, call.info->networkDims, std::back_inserter(network));
-  return rankError(
-      StatusCode::UnsupportedMesh, second,
-      "program '{}' needs shared memory along dimension {}, but {} and {} share no memory (different hosts, users or "
-      "namespaces): compile it with --network {}",
-      call.info->name, namesOf(dims, call), hosts.describe(first), hosts.describe(second), namesOf(network, call));
-}
-
-} // namespace
-
-Status checkHosts(const Call &call, const Hosts &hosts) {
+Status checkHosts(const Call &call, const Hosts &hosts, const char *otherFlags) {
   if (!hosts.areSeveral())
     return {};
   for (int rank = 0; rank < hosts.numRanks(); ++rank)
     if (int first = firstOfHost(call, rank); hosts.hostOf(first) != hosts.hostOf(rank))
-      return refuse(call, hosts, first, rank);
+      return refuse(call, hosts, {first, rank}, otherFlags);
   if (call.publishesMuch())
     return error(StatusCode::UnsupportedMesh,
                  "program '{}' publishes {} bytes in this call; over a network at most {} are possible: compile it "

@@ -5,6 +5,8 @@
 #include "network/Transport.h"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace kolo::runtime {
 
@@ -51,7 +53,10 @@ private:
 };
 
 /// Whether the program may run where the ranks are; the same on all ranks. UnsupportedMesh: says how to compile it.
-Status checkHosts(const Call &call, const Hosts &hosts);
+/// `otherFlags`: what the compiler needs beside --network.
+Status checkHosts(const Call &call, const Hosts &hosts, const char *otherFlags = "");
+/// The names of these dimensions, as --network takes them.
+std::string namesOf(const std::vector<int> &dims, const Call &call);
 
 /// Lets the ranks of other hosts write what the plan of this agreement says. `lendsOutput`: its output under a number
 /// of its own. InvalidArgument, Mismatch.

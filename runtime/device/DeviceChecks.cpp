@@ -3,6 +3,7 @@
 #include "base/Error.h"
 #include "call/BlockTables.h"
 #include "call/CallIdentity.h"
+#include "call/Remote.h"
 
 #include <algorithm>
 
@@ -85,6 +86,8 @@ Status compareTables(const DevicePlan &plan) {
 Status checkLL128(const DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
   const OpenDevice &on = *ranks.devices[device];
   for (size_t rank = 0; rank < ranks.deviceOfRank.size(); ++rank) {
+    if (ranks.isRemote(static_cast<int>(rank)))
+      continue; // what goes there takes no lines
     int32_t keepsLines = 0;
     int32_t code = on.driver().keepsLines(on.ordinal(), ranks.deviceOfRank[rank].data(), &keepsLines);
     if (Status status = on.status(code, fmt::format("looking for the device of rank {}", rank)); !status.isOk())
@@ -120,6 +123,22 @@ Status checkResidency(const DevicePlan &plan, const DeviceRanks &ranks, size_t d
         ranks.ranksOnDevice[device], call.numLanes, numBlocks, ranks.options.threads, on.ordinal(), capacity,
         call.info->name);
   return {};
+}
+
+/// Refuses a program that must cross a network and may not. The same on all ranks.
+Status checkNetwork(const DevicePlan &plan, const DeviceRanks &ranks, const KoloDevicePlugin &table) {
+  const Call &call = plan.calls.front();
+  if (!ranks.areOnHosts())
+    return {};
+  constexpr const char *staged = " --network-memory staged";
+  Status status = checkHosts(call, ranks.meeting->hosts(), staged);
+  const bool staysOnHosts = call.info->networkDims.empty();
+  if (!status.isOk() || staysOnHosts || inboxBytesOf(table, call.key.program))
+    return status;
+  return error(StatusCode::UnsupportedMesh,
+               "program '{}' has no code for devices that crosses a network, and the ranks are on {} hosts: compile it "
+               "with --network {}{}",
+               call.info->name, ranks.meeting->hosts().number(), namesOf(call.info->networkDims, call), staged);
 }
 
 /// Loads the code for a device, and checks that the device can run it.
@@ -188,6 +207,8 @@ Status checkPlan(DevicePlan &plan, const DeviceRanks &ranks, const DevicePlaces 
   Result<const KoloDevicePlugin *> table = deviceTable(*plan.plugin);
   if (!table.isOk())
     return table.status();
+  if (Status status = checkNetwork(plan, ranks, **table); !status.isOk())
+    return status;
   if (plan.request.arguments().custom.kernel)
     return error(StatusCode::InvalidArgument, "{}: devices take no reduction of the caller's own", plan.plugin->path);
   if (call.info->reduces)
@@ -200,7 +221,8 @@ Status checkPlan(DevicePlan &plan, const DeviceRanks &ranks, const DevicePlaces 
   if (Status status = places.placeBuffers(plan); !status.isOk())
     return status;
   for (int64_t count : {plan.pieces.count, plan.rest.count})
-    if (call.scratchBytesFor(count) < 0 || (call.hasPackets && call.packetBytesFor(count) < 0))
+    if (call.scratchBytesFor(count) < 0 || (call.hasPackets && call.packetBytesFor(count) < 0) ||
+        plan.inboxBytesFor(count) < 0)
       return error(StatusCode::BadPlugin, "{}: program '{}' asks for a negative number of bytes for {} elements",
                    plan.plugin->path, call.info->name, count);
   return checkBuffers(plan, ranks);

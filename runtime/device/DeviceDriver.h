@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define KOLO_DEVICE_DRIVER_VERSION 5u
+#define KOLO_DEVICE_DRIVER_VERSION 6u
 #define KOLO_DEVICE_DRIVER_SYMBOL "kolo_device_driver"
 
 typedef enum KoloDriverCode {
@@ -106,6 +106,10 @@ typedef struct KoloDeviceDriver {
    * caller has a descriptor of its own in handle->fd for the other's, which the call leaves open. */
   int32_t (*openShared)(int32_t device, const KoloDriverHandle *handle, void **memory);
   int32_t (*closeShared)(int32_t device, const KoloDriverHandle *handle, void *memory);
+  /* Lets every device access memory of the host that `allocate` did not make, until unregisterHost. `address`: where
+   * this device accesses it. A process registers no byte twice. */
+  int32_t (*registerHost)(int32_t device, void *memory, uint64_t sizeBytes, void **address);
+  int32_t (*unregisterHost)(int32_t device, void *memory);
   /* Queued on the stream. They access memory of any device, or of the host; the caller keeps it until they are done. */
   int32_t (*copy)(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream);
   int32_t (*clear)(int32_t device, void *dst, uint64_t sizeBytes, void *stream);

@@ -57,6 +57,13 @@ std::optional<std::vector<HeapBlock>> DeviceHeap::take(std::span<const size_t> s
   return blocks;
 }
 
+bool DeviceHeap::hasRoomFor(std::span<const size_t> sizes) {
+  std::optional<std::vector<HeapBlock>> blocks = take(sizes);
+  for (size_t index = 0; blocks && index < blocks->size(); ++index)
+    giveBack((*blocks)[index]);
+  return blocks.has_value();
+}
+
 void DeviceHeap::giveBack(const HeapBlock &block) {
   if (block.sizeBytes == 0)
     return;
@@ -77,7 +84,8 @@ void DeviceHeap::giveBack(const HeapBlock &block) {
 void *DeviceHeap::at(const HeapBlock &block, int rank) const {
   if (block.sizeBytes == 0)
     return nullptr;
-  return static_cast<std::byte *>(windows[block.window].mapped.bases[static_cast<size_t>(rank)]) + block.offsetBytes;
+  void *base = windows[block.window].mapped.bases[static_cast<size_t>(rank)];
+  return base ? static_cast<std::byte *>(base) + block.offsetBytes : nullptr;
 }
 
 void DeviceHeap::unmapPeers() {

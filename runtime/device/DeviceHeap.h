@@ -15,7 +15,7 @@ namespace kolo::runtime {
 
 /// Memory of one size on every rank, mapped here.
 struct MappedWindow {
-  std::vector<void *> bases; // by rank
+  std::vector<void *> bases; // by rank; null: on another host
   std::vector<std::shared_ptr<const DeviceImport>> imports;
   size_t sizeBytes = 0;
 };
@@ -39,7 +39,10 @@ public:
   /// The bytes of a window that surely has room for blocks of these sizes.
   static size_t roomFor(std::span<const size_t> sizes);
 
-  /// Null for an empty block.
+  /// Whether `take` would give them now.
+  bool hasRoomFor(std::span<const size_t> sizes);
+
+  /// Null for an empty block, and for a rank of another host.
   void *at(const HeapBlock &block, int rank) const;
 
   /// Unmaps memory of peers. No block can be used any more.

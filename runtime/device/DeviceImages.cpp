@@ -99,6 +99,7 @@ Result<std::shared_ptr<const LoadedImage>> load(const std::shared_ptr<OpenDevice
   auto loaded = std::make_shared<LoadedImage>();
   loaded->device = device;
   loaded->plugin = plugin;
+  loaded->table = *table;
   Status status;
   std::string refusals;
   for (const KoloDeviceImage *image : *images) {

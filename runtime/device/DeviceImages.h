@@ -19,6 +19,12 @@ Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin);
 Result<std::vector<const KoloDeviceImage *>> chooseImages(const KoloDevicePlugin &table, std::string_view kind,
                                                           std::string_view architecture);
 
+/// KoloDevicePlugin.inboxBytes of a program, or null.
+using InboxBytes = int64_t (*)(const KoloShape *);
+inline InboxBytes inboxBytesOf(const KoloDevicePlugin &table, int32_t program) {
+  return table.inboxBytes ? table.inboxBytes[program] : nullptr;
+}
+
 /// BadPlugin: the images have no code for this type and reduction.
 Status checkReduction(const KoloDevicePlugin &table, DataType type, Reduction reduction);
 
@@ -31,6 +37,7 @@ struct LoadedImage {
 
   std::shared_ptr<OpenDevice> device;
   std::shared_ptr<const PluginState> plugin;
+  const KoloDevicePlugin *table = nullptr; // of the plugin
   void *module = nullptr;
   std::vector<KoloDriverKernel> kernels;
   std::vector<std::optional<KoloDriverKernel>> tableKernels; // of programs that take block tables

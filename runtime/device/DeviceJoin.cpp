@@ -183,9 +183,9 @@ Status DeviceState::connectPeers(DeviceDescriptors descriptors) {
   all.ranksOnDevice.front() = 0;
   for (int peer = 0; peer < all.size; ++peer) {
     const DeviceRecord &record = all.meeting->heard(peer);
-    bool isHere = record.pid == getpid();
+    bool isHere = record.pid == getpid() && !all.isRemote(peer);
     bool isOnDevice = std::equal(record.uuid, record.uuid + sizeof(record.uuid), own.description().uuid);
-    byRank.push_back({isHere ? -1 : record.pid, record.descriptors});
+    byRank.push_back({isHere || all.isRemote(peer) ? -1 : record.pid, record.descriptors});
     all.deviceOfRank.push_back(std::to_array(record.uuid));
     all.ranksOnDevice.front() += isOnDevice;
     all.ranksHere += isOnDevice && isHere;

@@ -119,9 +119,8 @@ Status DeviceLauncher::launchDirect(DevicePlan &plan, LaunchGroup group, StreamH
 /// A peer reads them when it accesses the buffers. So the last call's readers are done when its launch has ended.
 Status DeviceLauncher::sharePlaces(const DevicePlan &plan, StreamHandle stream) const {
   const OpenDevice &device = *ranks.devices.front();
-  return device.status(device.driver().copy(device.ordinal(), places.sharedPlacesOf(plan),
-                                            sharedPlaces(*plan.pieces.tables[0], ranks), sharedPlacesBytes(ranks),
-                                            stream),
+  return device.status(device.driver().copy(device.ordinal(), places.sharedPlacesOf(plan), sharedPlaces(plan, ranks),
+                                            sharedPlacesBytes(ranks), stream),
                        "sharing the places of blocks");
 }
 
@@ -135,7 +134,8 @@ Status DeviceLauncher::launchKernel(const DevicePlan &plan, const DeviceTable &t
   launch.gridY = static_cast<uint32_t>(group.size());
   launch.numThreads = static_cast<uint32_t>(ranks.options.threads);
   launch.stream = stream;
-  launch.argument = static_cast<const KoloDeviceInvocation *>(table[first.device].data()) + first.position;
+  launch.argument =
+      static_cast<const std::byte *>(table[first.device].data()) + first.position * plan.invocationBytes();
   launch.isTogether =
       device.description().canLaunchTogether && group.size() == static_cast<size_t>(ranks.ranksOnDevice[first.device]);
   int32_t code = device.driver().launch(device.ordinal(), &launch);

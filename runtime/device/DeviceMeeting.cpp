@@ -4,9 +4,11 @@
 #include "call/BlockTables.h"
 #include "call/CallIdentity.h"
 #include "call/CommunicatorState.h"
+#include "call/Remote.h"
 
 #include <algorithm>
-#include <new>
+#include <cstddef>
+#include <cstring>
 
 namespace kolo::runtime {
 namespace {
@@ -53,6 +55,9 @@ Status rankRefused(int rank, StatusCode code, const char *message) {
   return rankError(code, rank, "rank {}: {}", rank, message);
 }
 
+/// The plan that all ranks announce in an exchange of records.
+constexpr uint64_t planOfMeetings = uint64_t(1) << 61;
+
 std::string describePlace(DevicePlace place) {
   return place == 0 ? "memory in no window" : fmt::format("offset {} of window {}", offsetOf(place), windowOf(place));
 }
@@ -79,33 +84,84 @@ Status nameDifference(int first, const DeviceCallKey &left, int second, const De
 
 } // namespace
 
+Result<HostWindow> DeviceMeeting::exchangeBy(Communicator &host, Window window) {
+  Result<std::vector<RemoteWindow>> all = host.exchange(window);
+  if (!all.isOk())
+    return all.status();
+  const uint64_t agreement = all->front().state->remoteNumber;
+  return HostWindow{std::move(window), std::move(all).value(), agreement};
+}
+
 Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
-  for (int peer = 0; peer < host.size(); ++peer)
-    if (Peers &peers = host.state->peers(); peers.isRemote(peer))
-      return rankError(StatusCode::SystemError, peer, "{} is on another host than rank {}: devices need one host",
-                       peers.hosts().describe(peer), host.rank());
   const auto numCounts = numAnnouncements * static_cast<size_t>(host.size());
   Result<Window> board = host.allocate(sizeof(Board) + numCounts * sizeof(CountPair));
   if (!board.isOk())
     return board.status();
-  Result<std::vector<RemoteWindow>> boards = host.exchange(*board);
+  Result<HostWindow> boards = exchangeBy(host, std::move(board).value());
   if (!boards.isOk())
     return boards.status();
-  return DeviceMeeting(std::move(host), std::move(board).value(), std::move(boards).value());
+  return DeviceMeeting(std::move(host), std::move(boards).value());
 }
 
 Peers &DeviceMeeting::peers() const { return host.state->peers(); }
 
-DeviceRecord &DeviceMeeting::next() { return *new (&boardOf(rank()).records[(sequence + 1) % 2]) DeviceRecord{}; }
+Result<HostWindow> DeviceMeeting::exchange(Window window) {
+  return guarded([&] { return exchangeBy(host, std::move(window)); });
+}
 
+void DeviceMeeting::keepForPeers(Window window) {
+  if (peers().kind() == RankKind::Threads)
+    peers().keepForPeers(std::make_shared<Window>(std::move(window)));
+}
+
+Result<uint64_t> DeviceMeeting::registerCells(Cell *cells, int numLanes, uint32_t numSemaphores) {
+  Registration registration;
+  registration.agreement = cellsNumber(++host.state->agreements);
+  registration.senders = hosts().areOthers();
+  registration.cells = cells;
+  registration.numLanes = static_cast<uint32_t>(numLanes);
+  registration.numSemaphores = numSemaphores;
+  Status status = peers().transport().registerMemory(registration);
+  return status.isOk() ? Result<uint64_t>(registration.agreement) : Result<uint64_t>(status);
+}
+
+const DeviceRecord &DeviceMeeting::heard(int peer) const {
+  const Exchange &exchange = host.state->exchange;
+  return *reinterpret_cast<const DeviceRecord *>(exchange.published(peer, exchange.number() % RankBlock::numTurns));
+}
+
+/// The record is what this rank publishes in an exchange, as if it were an input.
 Status DeviceMeeting::perform() {
-  ++sequence;
-  if (Status status = host.barrier(); !status.isOk())
+  if (!peers().mayCall())
+    return peers().whyNoCall();
+  Exchange &exchange = host.state->exchange;
+  if (Status status = exchange.catchUp(); !status.isOk())
     return status;
+  own->numCalls = numCalls;
+  own->digest = digest;
+  const bool isShort = own->code == StatusCode::Ok && own->purpose != DevicePurpose::Drain;
+  const size_t sizeBytes = isShort ? offsetof(DeviceRecord, message) : sizeof(DeviceRecord);
+  std::memcpy(exchange.published(rank(), exchange.nextTurn()), own.get(), sizeof(DeviceRecord));
+  bool isAgreed = false;
+  if (Status status = exchange.propose(planOfMeetings, sizeBytes, isAgreed); !status.isOk())
+    return status;
+  if (!isAgreed)
+    return peers().abort(error(StatusCode::Mismatch, "some ranks use their devices, and others call something else"));
+  return compareRecords();
+}
+
+/// Ranks of different hosts learn here that they have made different calls.
+Status DeviceMeeting::compareRecords() const {
   for (int peer = 1; peer < size(); ++peer)
     if (heard(peer).purpose != heard(0).purpose)
       return rankError(StatusCode::Mismatch, peer, "ranks disagree on what they do: rank 0 {}, rank {} {}",
                        toString(heard(0).purpose), peer, toString(heard(peer).purpose));
+  const DeviceRecord &first = heard(0);
+  for (int peer = 1; hosts().areSeveral() && first.purpose != DevicePurpose::Leave && peer < size(); ++peer)
+    if (const DeviceRecord &other = heard(peer); other.numCalls != first.numCalls || other.digest != first.digest)
+      return peers().abort(rankError(StatusCode::Mismatch, peer,
+                                     "ranks 0 and {} disagree on an earlier call: they made {} and {} calls so far",
+                                     peer, first.numCalls, other.numCalls));
   return {};
 }
 
@@ -113,9 +169,7 @@ void DeviceMeeting::leave(bool isWell) {
   next().purpose = DevicePurpose::Leave;
   if (!isWell || !perform().isOk())
     peers().waitUntilQuiet();
-  // Another thread may still read the board.
-  if (peers().kind() == RankKind::Threads)
-    peers().keepForPeers(std::make_shared<Window>(std::move(own)));
+  keepForPeers(std::move(boards.own)); // another thread may still read the board
 }
 
 Status DeviceMeeting::firstRefusal() const {
@@ -146,11 +200,13 @@ Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal, 
   if (!refusal.isOk())
     setRefusal(mine, refusal);
   mine.number.store(call, std::memory_order_seq_cst);
-  const int after = (rank() + 1) % size(), before = (rank() + size() - 1) % size();
+  const std::vector<int> &here = hosts().ranksHere();
+  const size_t place = static_cast<size_t>(hosts().placeOf(rank())), number = here.size();
+  const int after = here[(place + 1) % number], before = here[(place + number - 1) % number];
   Status status = compare(after, mine);
   if (status.isOk() && before != after)
     status = compare(before, mine);
-  return status.isOk() && tabled ? compareBlocks(*tabled) : status;
+  return status.isOk() && tabled && !hosts().areSeveral() ? compareBlocks(*tabled) : status;
 }
 
 std::span<DeviceMeeting::CountPair> DeviceMeeting::countsOf(int peer, uint64_t call) const {

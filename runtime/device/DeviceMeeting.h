@@ -7,6 +7,7 @@
 #include "device/DeviceDriver.h"
 #include "kolo/runtime/Device.h"
 #include "peers/Peers.h"
+#include "wait/Cell.h"
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,7 @@
 #include <bitset>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 namespace kolo::runtime {
@@ -35,18 +37,23 @@ inline constexpr size_t mostShapes = 4096; // see DeviceShape
 struct DeviceRecord {
   DevicePurpose purpose = DevicePurpose::Join;
   StatusCode code = StatusCode::Ok; // not Ok: this rank refuses, and `message` says why
-  char message[320] = {};
+  uint64_t numCalls = 0;            // announced so far
+  uint64_t digest = 0;              // of them
   DeviceLocation memory;            // that peers map
   uint64_t sizeBytes = 0;           // of that memory, or of a window that goes
   uint64_t window = 0;              // number of the window that goes
   bool isMapped = false;            // this rank has the addresses of that memory at all ranks
-  std::bitset<mostShapes> captured; // shapes that graphs of this rank use
   // When joining.
   int32_t pid = 0, device = -1, lanes = 0, threads = 0, kind = 0;
   uint64_t internalBytes = 0;
   uint8_t uuid[16] = {};
   DescriptorName descriptors = {}; // where peers leave descriptors of their memory
+  // Other hosts hear the rest in a refusal or a Drain alone.
+  char message[320] = {};
+  std::bitset<mostShapes> captured; // shapes that graphs of this rank use
 };
+static_assert(std::is_trivially_copyable_v<DeviceRecord>);
+static_assert(sizeof(DeviceRecord) <= Announcement::maxPublishedBytes);
 
 /// A place in a registered window: its number, from 1, and an offset in it. 0: no place that ranks must agree on.
 using DevicePlace = uint64_t;
@@ -72,29 +79,52 @@ struct alignas(64) DeviceAnnouncement {
   char message[320];
 };
 
+/// Memory of the host, one window of each rank.
+struct HostWindow {
+  Window own;
+  std::vector<RemoteWindow> all; // by rank, as mapped here; null data: on another host
+  uint64_t agreement = 0;        // by which ranks of other hosts put there
+};
+
 /// One rank's end. All ranks call the same functions in the same order, except `announce`. If a rank does not come, the
 /// communicator of the host is aborted: Timeout, PeerLost, Aborted.
+///
+/// Ranks of several hosts exchange records by the network. The board is that of one host.
 class DeviceMeeting {
 public:
   static Result<DeviceMeeting> create(Communicator host);
 
   int rank() const { return host.rank(); }
   int size() const { return host.size(); }
+  const Hosts &hosts() const { return peers().hosts(); }
 
   /// The empty record for the next exchange; the caller fills it before `perform`.
-  DeviceRecord &next();
-  /// Blocks until all ranks have announced theirs. `heard` gives them until the next call of `next`. Mismatch: ranks
-  /// meet for different purposes.
+  DeviceRecord &next() { return *own = DeviceRecord(); }
+  /// Blocks until all ranks have announced theirs. `heard` gives them until the next `perform`. Mismatch: ranks meet
+  /// for different purposes, or have made different calls before.
   Status perform();
-  const DeviceRecord &heard(int peer) const { return boardOf(peer).records[sequence % 2]; }
+  const DeviceRecord &heard(int peer) const;
   /// The refusal of the first rank that refused, as a Status for this rank.
   Status firstRefusal() const;
 
+  /// Memory of this rank alone, for `exchange`. OutOfMemory, SystemError.
+  Result<Window> allocate(size_t sizeBytes) { return host.allocate(sizeBytes); }
+  /// Maps the windows of all ranks of this host, and lets ranks of other hosts put to this rank's. Errors as of
+  /// Communicator::exchange.
+  Result<HostWindow> exchange(Window window);
+  /// Keeps such memory for the threads of peers.
+  void keepForPeers(Window window);
+  /// Lets ranks of other hosts raise cells of this rank, [lane][semaphore][sender]. Returns the agreement's number, the
+  /// same on all ranks. InvalidArgument, Mismatch.
+  Result<uint64_t> registerCells(Cell *cells, int numLanes, uint32_t numSemaphores);
+  /// From now on they may not.
+  void releaseCells(uint64_t agreement) { peers().transport().release(agreement); }
+
   /// Announces this rank's next call, or that it refuses the call, and compares it with those announcements of the two
-  /// neighbours that are there already. Never blocks. Of two neighbours, the later one sees the earlier one's
-  /// announcement; so some rank sees every disagreement. It returns Mismatch, or the refusal of a rank where another
-  /// rank goes on. `tabled`: the call, if it has block tables; else null. Then the rank that is the last to announce it
-  /// also compares the counts of all blocks.
+  /// neighbours on this host that are there already. Never blocks. Of two neighbours, the later one sees the earlier
+  /// one's announcement; so some rank sees every disagreement of a host. It returns Mismatch, or the refusal of a rank
+  /// where another rank goes on. `tabled`: the call, if it has block tables; else null. Then the rank that is the last
+  /// to announce it also compares the counts of all blocks, if all ranks are on one host.
   Status announce(const DeviceCallKey &key, const Status &refusal, const Call *tabled);
 
   /// Announces whether kernels of this rank may access memory of peers.
@@ -111,27 +141,26 @@ private:
   // call tells the difference then.
   static constexpr size_t numAnnouncements = 64;
   struct Board {
-    // Used in turn. A rank writes a record again only after the next exchange, and all peers have finished reading it
-    // before they take part in that exchange.
-    DeviceRecord records[2];
     DeviceAnnouncement announcements[numAnnouncements]; // of call n in [n % numAnnouncements]
   };
 
-  DeviceMeeting(Communicator communicator, Window board, std::vector<RemoteWindow> boards)
-      : host(std::move(communicator)), own(std::move(board)), all(std::move(boards)) {}
+  DeviceMeeting(Communicator communicator, HostWindow ofRanks)
+      : host(std::move(communicator)), boards(std::move(ofRanks)) {}
   /// Elements that a rank gives and takes, by distance: see countsAtDistance. Beside its announcement of a call.
   using CountPair = std::array<int64_t, 2>;
   std::span<CountPair> countsOf(int peer, uint64_t call) const;
   Status compareBlocks(const Call &call) const;
   Status nameBlock(const Call &call) const;
   const DeviceAnnouncement *announcedBy(int peer) const;
-  Board &boardOf(int peer) const { return *static_cast<Board *>(all[static_cast<size_t>(peer)].data()); }
+  /// Requires a rank of this host.
+  Board &boardOf(int peer) const { return *static_cast<Board *>(boards.all[static_cast<size_t>(peer)].data()); }
   Status compare(int peer, const DeviceAnnouncement &mine) const;
+  Status compareRecords() const;
+  static Result<HostWindow> exchangeBy(Communicator &host, Window window);
 
   Communicator host;
-  Window own;
-  std::vector<RemoteWindow> all;
-  uint64_t sequence = 0;
+  HostWindow boards;
+  std::unique_ptr<DeviceRecord> own = std::make_unique<DeviceRecord>(); // for the next exchange
   uint64_t numCalls = 0, digest = 0;
 };
 

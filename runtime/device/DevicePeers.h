@@ -30,8 +30,8 @@ private:
 
 class DevicePeers {
 public:
-  /// Of another rank: its process, -1 for one of this process, whose addresses are valid here; and where this rank
-  /// leaves descriptors for it.
+  /// Of another rank: its process, -1 for one of this process, whose addresses are valid here, or of another host; and
+  /// where this rank leaves descriptors for it.
   struct Peer {
     int pid = -1;
     DescriptorName descriptors = {};
@@ -44,8 +44,8 @@ public:
   Result<DeviceLocation> describe(void *memory) const;
   /// Called when peers have resolved a location that this rank described, or will not.
   void forget(const DeviceLocation &location) const;
-  /// The address of a peer's memory in this process. `import` is null for ranks of this process. DeviceError,
-  /// SystemError.
+  /// The address of a peer's memory in this process. Requires a peer of this host. `import` is null for ranks of this
+  /// process. DeviceError, SystemError.
   Result<void *> resolve(int peer, const DeviceLocation &location, std::shared_ptr<const DeviceImport> &import);
 
 private:

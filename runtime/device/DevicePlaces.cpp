@@ -161,12 +161,13 @@ void *DevicePlaces::userBufferOf(const DevicePlan &plan, bool isInput, int rank)
   const CollectiveFacts facts = factsOf(call.info->collective);
   bool isBlock = !call.tables && call.overlap() == Overlap::InPlace &&
                  (isInput ? isBlockOf(facts.input, facts.output) : isBlockOf(facts.output, facts.input));
-  return windows.addressAt(place, rank) + (isBlock ? groupRankOf(call, rank) * call.unitBytes() : 0);
+  std::byte *begin = windows.addressAt(place, rank);
+  return begin && isBlock ? begin + groupRankOf(call, rank) * call.unitBytes() : begin;
 }
 
 /// What the stream of `rank` copies there before it launches; null: this process has the places.
 void *DevicePlaces::placesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t role, int rank) const {
-  if (!plan.sharesPlaces() || rank == ranks.numbers.front())
+  if (!plan.sharesPlaces() || rank == ranks.numbers.front() || ranks.isRemote(rank))
     return nullptr;
   auto *shared = static_cast<std::byte *>(resources.at(pieces.shape->places, rank));
   return shared + role * static_cast<size_t>(ranks.size) * sizeof(int64_t);
@@ -183,7 +184,10 @@ TableAddresses DevicePlaces::addressesOf(const DevicePlan &plan, const DevicePla
     addresses.semaphores.push_back(resources.at(plan.program->semaphores, rank));
     for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
       addresses.peerPlaces[role].push_back(placesOf(plan, pieces, role, rank));
+    addresses.inboxes.push_back(resources.hostNetwork().at(pieces.shape->inbox, rank));
   }
+  if (plan.isForNetwork())
+    addresses.network = resources.hostNetwork().addressesOf(pieces.shape->inbox, plan.program->cells);
   return addresses;
 }
 

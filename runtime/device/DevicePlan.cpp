@@ -7,7 +7,8 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr size_t placesRow = KOLO_NUM_BUFFER_ROLES + 1; // behind a row of addresses per role, and the semaphores
+// Behind a row of addresses per role: those of semaphores, of inboxes, and of tables of places.
+constexpr size_t semaphoresRow = KOLO_NUM_BUFFER_ROLES, inboxesRow = semaphoresRow + 1, placesRow = inboxesRow + 1;
 
 /// The block tables of a rank: what its kernel reads, and what it shares with peers.
 enum class TabledNumbers : size_t { Counts, Places, Shared };
@@ -15,11 +16,9 @@ enum class TabledNumbers : size_t { Counts, Places, Shared };
 /// The layout of a device's table: its invocations, then rows of addresses. Of a call with block tables, two more rows
 /// follow, of tables of places, and then the numbers of the blocks. A table has room for a block of each rank.
 struct TableLayout {
-  size_t numInvocations, numRanks;
+  size_t numInvocations, invocationBytes, numRanks;
   size_t numTabled; // ranks whose block tables are here: none without tables, else all ranks or one
-  size_t rowOffset(size_t row) const {
-    return numInvocations * sizeof(KoloDeviceInvocation) + row * numRanks * sizeof(void *);
-  }
+  size_t rowOffset(size_t row) const { return numInvocations * invocationBytes + row * numRanks * sizeof(void *); }
   size_t numbersOffset(size_t tabled, TabledNumbers kind, size_t role) const {
     return rowOffset(placesRow + 2) + ((tabled * 3 + static_cast<size_t>(kind)) * 2 + role) * numRanks * 8;
   }
@@ -70,6 +69,14 @@ struct TableWriter {
   void **row(size_t number) const { return reinterpret_cast<void **>(base + layout.rowOffset(number)); }
 
   void writeInvocation(size_t index, const LocalRank &local) {
+    KoloDeviceNetworkInvocation made = {};
+    made.call = invocationOf(index, local);
+    if (plan.isForNetwork())
+      addNetwork(made, local);
+    std::memcpy(content.data() + local.position * layout.invocationBytes, &made, layout.invocationBytes);
+  }
+
+  KoloDeviceInvocation invocationOf(size_t index, const LocalRank &local) const {
     const Call &call = plan.calls[index];
     KoloDeviceInvocation invocation = {};
     fillShape(invocation, call, local, layout.numRanks);
@@ -78,7 +85,7 @@ struct TableWriter {
       invocation.local[role] = addresses.buffers[role][static_cast<size_t>(local.rank)];
       invocation.peers[role] = row(role);
     }
-    invocation.peerSemaphores = reinterpret_cast<uint64_t *const *>(row(KOLO_NUM_BUFFER_ROLES));
+    invocation.peerSemaphores = reinterpret_cast<uint64_t *const *>(row(semaphoresRow));
     invocation.semaphores = static_cast<uint64_t *>(addresses.semaphores[static_cast<size_t>(local.rank)]);
     invocation.sent = static_cast<uint64_t *>(plan.program->ranks[index].sent.data());
     invocation.awaited = static_cast<uint64_t *>(plan.program->ranks[index].awaited.data());
@@ -92,7 +99,23 @@ struct TableWriter {
     invocation.laneReciprocal = kolo_reciprocal(call.numLanes);
     if (layout.numTabled > 0)
       addBlocks(invocation, index);
-    std::memcpy(content.data() + local.position * sizeof(invocation), &invocation, sizeof(invocation));
+    return invocation;
+  }
+
+  void addNetwork(KoloDeviceNetworkInvocation &invocation, const LocalRank &local) const {
+    const NetworkAddresses &network = addresses.network;
+    invocation.inbox = addresses.inboxes[static_cast<size_t>(local.rank)];
+    invocation.peerInboxes = row(inboxesRow);
+    invocation.inboxAgreement = network.inboxAgreement;
+    invocation.inboxOffset = network.inboxOffset;
+    if (const CellPool *pool = network.cells.pool) {
+      invocation.cellsAgreement = pool->agreement;
+      invocation.firstSemaphore = network.cells.first;
+      invocation.numCellSemaphores = pool->numSemaphores;
+      invocation.cells = pool->cells.data();
+    }
+    invocation.queues = network.queues;
+    invocation.queueCounts = network.queueCounts;
   }
 
   int64_t *numbers(size_t tabled, TabledNumbers kind, size_t role) const {
@@ -145,8 +168,8 @@ Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const De
   auto tables = spare ? std::move(spare) : std::make_shared<DeviceTable>();
   for (size_t device = 0; device < devices.size(); ++device) {
     auto isHere = [&](const LocalRank &local) { return local.device == device; };
-    TableLayout layout = {static_cast<size_t>(std::ranges::count_if(locals, isHere)), addresses.semaphores.size(),
-                          plan.hasBlocks() ? locals.size() : 0};
+    TableLayout layout = {static_cast<size_t>(std::ranges::count_if(locals, isHere)), plan.invocationBytes(),
+                          addresses.semaphores.size(), plan.hasBlocks() ? locals.size() : 0};
     if (tables->size() == device) {
       Result<DeviceMemory> made = DeviceMemory::allocate(devices[device], KOLO_MEMORY_PRIVATE, layout.sizeBytes());
       if (!made.isOk())
@@ -159,7 +182,8 @@ Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const De
         writer.writeInvocation(index, locals[index]);
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
       writer.writeRow(role, addresses.buffers[role]);
-    writer.writeRow(KOLO_NUM_BUFFER_ROLES, addresses.semaphores);
+    writer.writeRow(semaphoresRow, addresses.semaphores);
+    writer.writeRow(inboxesRow, addresses.inboxes);
     if (layout.numTabled > 0)
       writer.writeBlocks();
     if (Status status = devices[device]->copy(writer.base, writer.content.data(), writer.content.size());
@@ -169,9 +193,9 @@ Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const De
   return tables;
 }
 
-const void *sharedPlaces(const DeviceTable &table, const DeviceRanks &ranks) {
-  const TableLayout layout = {1, static_cast<size_t>(ranks.size), 1};
-  return static_cast<const std::byte *>(table.front().data()) +
+const void *sharedPlaces(const DevicePlan &plan, const DeviceRanks &ranks) {
+  const TableLayout layout = {1, plan.invocationBytes(), static_cast<size_t>(ranks.size), 1};
+  return static_cast<const std::byte *>(plan.pieces.tables[0]->front().data()) +
          layout.numbersOffset(0, TabledNumbers::Shared, KOLO_INPUT);
 }
 

@@ -3,6 +3,7 @@
 
 #include "call/Call.h"
 #include "call/CallIdentity.h"
+#include "device/DeviceCells.h"
 #include "device/DeviceHeap.h"
 #include "device/DeviceImages.h"
 #include "device/DeviceRanks.h"
@@ -28,6 +29,7 @@ struct DeviceProgram {
   const ProgramInfo *info = nullptr;
   HeapBlock semaphores;
   std::vector<OfRank> ranks; // of this process
+  CellRange cells;           // that other hosts raise
   DeviceMemory failures;     // in host memory: [local rank][lane]
 
   const KoloDeviceFailure *failureOf(size_t local, int lane, int mostLanes) const {
@@ -48,6 +50,7 @@ struct DeviceShape {
   HeapBlock scratch, packets;
   HeapBlock input, output; // staging of its own, if the call must be staged in one piece that has no room elsewhere
   HeapBlock places;        // of the blocks of a rank's input, then of its output: see DevicePlan::sharesPlaces
+  HeapBlock inbox;         // of the heap of inboxes
   std::vector<DeviceMemory> packetCalls; // by local rank; see KoloDeviceInvocation
   bool isCaptured = false;               // a graph of this rank may use it at any time
   // Of staged calls, by type and reduction: a table for each turn of the staging memory.
@@ -101,6 +104,16 @@ struct DevicePlan {
   std::optional<std::array<int64_t, 2>> windowElements;
   Pieces pieces, rest; // rest: the last piece, if it is smaller
 
+  /// Its tables hold a KoloDeviceNetworkInvocation for each rank, instead of a KoloDeviceInvocation.
+  bool isForNetwork() const { return inboxBytes() != nullptr; }
+  InboxBytes inboxBytes() const { return inboxBytesOf(*images.front()->table, calls.front().key.program); }
+  int64_t inboxBytesFor(int64_t count) const {
+    const KoloShape shape = calls.front().shapeFor(count);
+    return isForNetwork() ? inboxBytes()(&shape) : 0;
+  }
+  size_t invocationBytes() const {
+    return isForNetwork() ? sizeof(KoloDeviceNetworkInvocation) : sizeof(KoloDeviceInvocation);
+  }
   bool sharesPlaces() const { return windowElements.has_value(); }
   bool hasBlocks() const { return calls.front().tables != nullptr; } // with tables of their own
   /// Whether its tables are those of all calls of its shape.
@@ -127,10 +140,20 @@ struct DevicePlan {
   }
 };
 
+/// What a rank has in its KoloDeviceNetworkInvocation beside inboxes.
+struct NetworkAddresses {
+  uint64_t inboxAgreement = 0, inboxOffset = 0;
+  CellRange cells;
+  KoloDeviceQueue *queues = nullptr;
+  KoloDeviceQueueCounts *queueCounts = nullptr;
+};
+
 /// What a table holds apart from the plan, by rank: addresses as mapped here.
 struct TableAddresses {
   std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> semaphores;
+  std::vector<void *> inboxes; // of a plan that isForNetwork; so is `network`
+  NetworkAddresses network;
   uint64_t *abort = nullptr;
   uint64_t timeoutNs = 1;
   size_t mostLanes = 1; // of any call: failure records of a rank
@@ -139,7 +162,7 @@ struct TableAddresses {
 };
 
 /// Of a plan that shares places: what the stream copies to DeviceShape::places, which has so many bytes.
-const void *sharedPlaces(const DeviceTable &table, const DeviceRanks &ranks);
+const void *sharedPlaces(const DevicePlan &plan, const DeviceRanks &ranks);
 inline size_t sharedPlacesBytes(const DeviceRanks &ranks) {
   return 2 * static_cast<size_t>(ranks.size) * sizeof(int64_t);
 }

@@ -43,8 +43,7 @@ Status DevicePlans::writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces, ui
   for (size_t turn = 0; turn < (plan.sharesTables() ? 2 : 1); ++turn) {
     TableAddresses addresses = places.addressesOf(plan, pieces, turn);
     addresses.abort = abort;
-    Result<std::shared_ptr<DeviceTable>> table =
-        writeTable(plan, *pieces.shape, ranks, addresses, takeSpare(plan.hasBlocks()));
+    Result<std::shared_ptr<DeviceTable>> table = writeTable(plan, *pieces.shape, ranks, addresses, takeSpare(plan));
     if (!table.isOk())
       return table.status();
     pieces.tables[turn] = std::move(table).value();
@@ -56,9 +55,14 @@ Status DevicePlans::writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces, ui
   return {};
 }
 
+/// All tables of one device have one size, but those of calls with block tables, and of programs for networks.
+std::vector<std::shared_ptr<DeviceTable>> &DevicePlans::sparesFor(const DevicePlan &plan) {
+  return spareTables[(plan.hasBlocks() ? 1 : 0) + (plan.isForNetwork() ? 2 : 0)];
+}
+
 /// Null: there is none.
-std::shared_ptr<DeviceTable> DevicePlans::takeSpare(bool hasBlocks) {
-  std::vector<std::shared_ptr<DeviceTable>> &spares = spareTables[hasBlocks];
+std::shared_ptr<DeviceTable> DevicePlans::takeSpare(const DevicePlan &plan) {
+  std::vector<std::shared_ptr<DeviceTable>> &spares = sparesFor(plan);
   if (spares.empty())
     return nullptr;
   std::shared_ptr<DeviceTable> spare = std::move(spares.back());
@@ -92,15 +96,14 @@ void DevicePlans::retire() {
   now.launched = launches.lastEvents();
 }
 
-/// Of a plan that ends. To free memory of a device, the driver may wait for the whole device. All tables of one device
-/// have one size, and all of calls with block tables another one.
+/// Of a plan that ends. To free memory of a device, the driver may wait for the whole device.
 void DevicePlans::keepTables(DevicePlan &plan) {
   if (plan.sharesTables())
     return; // its shape has them
   for (DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest})
     for (std::shared_ptr<DeviceTable> &table : pieces->tables)
       if (std::shared_ptr<DeviceTable> last = std::move(table); last && last.use_count() == 1)
-        spareTables[plan.hasBlocks()].push_back(std::move(last));
+        sparesFor(plan).push_back(std::move(last));
 }
 
 void DevicePlans::free() {

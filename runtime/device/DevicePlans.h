@@ -34,7 +34,8 @@ private:
     std::vector<std::shared_ptr<const DeviceEvent>> launched;
   };
   Status writeTables(DevicePlan &plan, DevicePlan::Pieces &pieces, uint64_t *abort);
-  std::shared_ptr<DeviceTable> takeSpare(bool hasBlocks);
+  std::vector<std::shared_ptr<DeviceTable>> &sparesFor(const DevicePlan &plan);
+  std::shared_ptr<DeviceTable> takeSpare(const DevicePlan &plan);
   void retire();
   void keepTables(DevicePlan &plan);
 
@@ -44,7 +45,7 @@ private:
   std::vector<std::unique_ptr<DevicePlan>> plans;
   std::vector<std::unique_ptr<DevicePlan>> captured;        // no call finds them, but graphs launch them
   std::vector<RetiredPlans> retired;                        // no call finds them, but they may still run
-  std::vector<std::shared_ptr<DeviceTable>> spareTables[2]; // that no launch reads; [1]: of calls with block tables
+  std::vector<std::shared_ptr<DeviceTable>> spareTables[4]; // that no launch reads, by size: see sparesFor
   size_t lastPlan = 0;
 };
 

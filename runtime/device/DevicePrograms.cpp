@@ -29,7 +29,7 @@ size_t DevicePrograms::semaphoreBytes(const DevicePlan &plan) const {
   return std::max<size_t>(number, 1) * sizeof(uint64_t);
 }
 
-Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores) {
+Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores, CellRange cells) {
   const ProgramKey key = keyOf(plan);
   if (auto known = programs.find(key); known != programs.end()) {
     plan.program = known->second;
@@ -39,6 +39,7 @@ Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores) {
   made->plugin = plan.plugin;
   made->info = plan.calls.front().info;
   made->semaphores = semaphores;
+  made->cells = cells;
   size_t numFailures = ranks.locals.size() * static_cast<size_t>(ranks.mostLanes());
   Result<DeviceMemory> failures =
       DeviceMemory::allocate(ranks.devices.front(), KOLO_MEMORY_HOST, numFailures * sizeof(KoloDeviceFailure));
@@ -89,6 +90,10 @@ Status DevicePrograms::failureOr(const Status &otherwise) const {
   if (noted->peer == KOLO_DEVICE_PACKETS)
     return rankError(otherwise.code(), culprit, "rank {} waited for packets on device {} (lane {}; {}): {}",
                      waiting.rank, ordinal, lane, statement, end);
+  if (noted->semaphore == KOLO_DEVICE_QUEUE)
+    return rankError(otherwise.code(), culprit,
+                     "rank {} waited for room for what it sends to rank {} from device {} (lane {}; {}): {}",
+                     waiting.rank, noted->peer, ordinal, lane, statement, end);
   return rankError(otherwise.code(), culprit, "rank {} waited for rank {} on device {} (semaphore {}, lane {}; {}): {}",
                    waiting.rank, noted->peer, ordinal, noted->semaphore, lane, statement, end);
 }

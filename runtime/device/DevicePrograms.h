@@ -20,8 +20,8 @@ public:
   bool contains(const DevicePlan &plan) const { return programs.contains(keyOf(plan)); }
   /// The bytes of the semaphores that a new program needs, at least one.
   size_t semaphoreBytes(const DevicePlan &plan) const;
-  /// Gives the plan its program, and makes it with these semaphores if it is new. OutOfMemory, DeviceError.
-  Status give(DevicePlan &plan, HeapBlock semaphores);
+  /// Gives the plan its program, and makes it with these semaphores and cells if it is new. OutOfMemory, DeviceError.
+  Status give(DevicePlan &plan, HeapBlock semaphores, CellRange cells);
   /// Called where a plan that `give` made a program for is refused after all.
   void forget(const DevicePlan &plan) { programs.erase(keyOf(plan)); }
 

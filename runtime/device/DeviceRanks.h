@@ -29,6 +29,9 @@ struct DeviceRanks {
   std::shared_ptr<OpenDevice> deviceOf(int rank) const;
   /// By which the driver gives a device more hardware queues.
   const char *queuesVariable() const;
+  /// Whether ranks are on several hosts, and whether this one is on another one than the ranks of this process.
+  bool areOnHosts() const { return meeting && meeting->hosts().areSeveral(); }
+  bool isRemote(int rank) const { return meeting && meeting->hosts().isRemote(rank); }
   /// Of a call, where `ofTable` is what the plugin's selection says: see DeviceOptions::lanes.
   int lanesOf(int ofTable) const;
   /// Of any call.

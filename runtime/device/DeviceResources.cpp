@@ -47,20 +47,21 @@ Status DeviceResources::grow(size_t sizeBytes) {
   return {};
 }
 
-DeviceResources::Need DeviceResources::needOf(const DevicePlan &plan) const {
-  const std::vector<size_t> sizes = sizesFor(plan);
-  return {DeviceHeap::roomFor(sizes), sizes.size() / blocksPerShape};
+bool DeviceResources::isFull(const DevicePlan &plan) const {
+  const Need need = needOf(plan);
+  const size_t most = mostHeap * ranks.options.internalBytes;
+  return !hasRoomFor(need) || (!shapes.empty() && (heap.sizeBytes() + DeviceHeap::roomFor(need.sizes) > most ||
+                                                   network.inboxBytes() + DeviceHeap::roomFor(need.inboxSizes) > most));
 }
 
-bool DeviceResources::isFull(const Need &need) const {
-  if (shapes.size() + need.numShapes > mostShapes)
-    return true;
-  return !shapes.empty() && heap.sizeBytes() + need.sizeBytes > mostHeap * ranks.options.internalBytes;
-}
-
-Status DeviceResources::growFor(const Need &need) {
+Status DeviceResources::growFor(const DevicePlan &plan) {
   constexpr size_t least = size_t(64) << 10, most = size_t(64) << 20;
-  return grow(std::max({need.sizeBytes, least, std::min(heap.sizeBytes(), most)}));
+  const Need need = needOf(plan);
+  if (!heap.hasRoomFor(need.sizes))
+    if (Status status = grow(std::max({DeviceHeap::roomFor(need.sizes), least, std::min(heap.sizeBytes(), most)}));
+        !status.isOk())
+      return status;
+  return plan.isForNetwork() ? network.growFor(need.inboxSizes, need.numSemaphores) : Status();
 }
 
 DeviceResources::ShapeKey DeviceResources::shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const {
@@ -79,12 +80,15 @@ DeviceResources::ShapeKey DeviceResources::shapeKeyOf(const DevicePlan &plan, co
   return key;
 }
 
-/// The blocks that the heap does not have yet: those of the program, if it is new, and of each new shape.
-std::vector<size_t> DeviceResources::sizesFor(const DevicePlan &plan) const {
+DeviceResources::Need DeviceResources::needOf(const DevicePlan &plan) const {
   const Call &call = plan.calls.front();
-  std::vector<size_t> sizes;
-  if (!programs.contains(plan))
-    sizes.push_back(programs.semaphoreBytes(plan));
+  Need need;
+  need.isNewProgram = !programs.contains(plan);
+  if (need.isNewProgram) {
+    need.sizes.push_back(programs.semaphoreBytes(plan));
+    if (plan.isForNetwork() && ranks.areOnHosts())
+      need.numSemaphores = static_cast<uint32_t>(call.info->numSemaphores);
+  }
   for (const DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest}) {
     ShapeKey key = shapeKeyOf(plan, *pieces);
     if ((pieces == &plan.rest && pieces->count == 0) || shapes.contains(key))
@@ -92,41 +96,67 @@ std::vector<size_t> DeviceResources::sizesFor(const DevicePlan &plan) const {
     auto stagingFor = [&](int64_t blocks) {
       return key.hasStaging ? static_cast<size_t>(blocks * pieces->count * call.elementBytes) : 0;
     };
-    sizes.insert(sizes.end(), {static_cast<size_t>(call.scratchBytesFor(pieces->count)),
-                               call.hasPackets ? 2 * static_cast<size_t>(call.packetBytesFor(pieces->count)) : 0,
-                               stagingFor(call.largest.input), stagingFor(call.largest.output),
-                               plan.sharesPlaces() ? sharedPlacesBytes(ranks) : 0});
+    need.sizes.insert(need.sizes.end(),
+                      {static_cast<size_t>(call.scratchBytesFor(pieces->count)),
+                       call.hasPackets ? 2 * static_cast<size_t>(call.packetBytesFor(pieces->count)) : 0,
+                       stagingFor(call.largest.input), stagingFor(call.largest.output),
+                       plan.sharesPlaces() ? sharedPlacesBytes(ranks) : 0});
+    need.inboxSizes.push_back(static_cast<size_t>(plan.inboxBytesFor(pieces->count)));
   }
-  return sizes;
+  return need;
+}
+
+/// Nothing: some of it has no room.
+std::optional<DeviceResources::TakenBlocks> DeviceResources::take(const Need &need) {
+  std::optional<std::vector<HeapBlock>> blocks = heap.take(need.sizes);
+  if (!blocks)
+    return std::nullopt;
+  TakenBlocks taken = {std::move(*blocks), {}, {}};
+  std::optional<std::vector<HeapBlock>> inboxes = network.takeInboxes(need.inboxSizes);
+  std::optional<CellRange> cells = inboxes ? network.cells().take(need.numSemaphores) : std::nullopt;
+  if (inboxes)
+    taken.inboxes = std::move(*inboxes);
+  if (!cells) {
+    giveBack({}, taken);
+    return std::nullopt;
+  }
+  taken.cells = *cells;
+  return taken;
+}
+
+void DeviceResources::giveBack(const Need &need, const TakenBlocks &taken) {
+  for (const HeapBlock &block : taken.blocks)
+    heap.giveBack(block);
+  for (const HeapBlock &inbox : taken.inboxes)
+    network.giveBack(inbox);
+  network.cells().giveBack(taken.cells, need.numSemaphores);
 }
 
 Result<bool> DeviceResources::reserve(DevicePlan &plan) {
-  const std::vector<size_t> sizes = sizesFor(plan);
-  if (shapes.size() + sizes.size() / blocksPerShape > mostShapes)
+  const Need need = needOf(plan);
+  std::optional<TakenBlocks> taken = hasRoomFor(need) ? take(need) : std::nullopt;
+  if (!taken)
     return false;
-  std::optional<std::vector<HeapBlock>> blocks = heap.take(sizes);
-  if (!blocks)
-    return false;
-  const bool isNewProgram = sizes.size() % blocksPerShape != 0;
   std::vector<ShapeKey> newShapes;
-  Status status = fill(plan, *blocks, isNewProgram, newShapes);
+  Status status = fill(plan, need, *taken, newShapes);
   if (status.isOk())
     return true;
-  if (isNewProgram)
+  if (need.isNewProgram)
     programs.forget(plan);
   for (const ShapeKey &key : newShapes)
     shapes.erase(key);
-  for (const HeapBlock &block : *blocks)
-    heap.giveBack(block);
+  giveBack(need, *taken);
   return status;
 }
 
-/// `blocks` are those for sizesFor. Adds to newShapes.
-Status DeviceResources::fill(DevicePlan &plan, std::span<const HeapBlock> blocks, bool isNewProgram,
+/// Adds to newShapes.
+Status DeviceResources::fill(DevicePlan &plan, const Need &need, const TakenBlocks &taken,
                              std::vector<ShapeKey> &newShapes) {
-  if (Status status = programs.give(plan, isNewProgram ? blocks.front() : HeapBlock{}); !status.isOk())
+  std::span<const HeapBlock> blocks = taken.blocks;
+  if (Status status = programs.give(plan, need.isNewProgram ? blocks.front() : HeapBlock{}, taken.cells);
+      !status.isOk())
     return status;
-  blocks = blocks.subspan(isNewProgram ? 1 : 0);
+  blocks = blocks.subspan(need.isNewProgram ? 1 : 0);
   for (DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest}) {
     if (pieces == &plan.rest && pieces->count == 0)
       continue;
@@ -135,6 +165,7 @@ Status DeviceResources::fill(DevicePlan &plan, std::span<const HeapBlock> blocks
       Result<std::shared_ptr<DeviceShape>> shape = makeShape(plan, blocks.first(blocksPerShape));
       if (!shape.isOk())
         return shape.status();
+      (*shape)->inbox = taken.inboxes[newShapes.size()];
       shapes.emplace(key, std::move(shape).value());
       newShapes.push_back(key);
       blocks = blocks.subspan(blocksPerShape);
@@ -205,6 +236,7 @@ Status DeviceResources::freeShapes(const std::bitset<mostShapes> &kept) {
             return status;
       heap.giveBack(*block);
     }
+    network.giveBack(shape.inbox);
     entry = shapes.erase(entry);
   }
   return {};

@@ -79,13 +79,12 @@ Result<PreparedCall> DeviceState::prepareNew(std::shared_ptr<const PluginState> 
 Status DeviceState::makeRoom(PreparedCall &call) {
   Relaxed relaxed(all.devices.front()->driver());
   DevicePlan &plan = *call.fresh;
-  const DeviceResources::Need need = resources.needOf(plan);
-  if (resources.isFull(need))
+  if (resources.isFull(plan))
     if (Status status = drain(); !status.isOk())
       return watch.failBeforePeers(status);
   Result<bool> isReserved = guarded([&] { return resources.reserve(plan); });
   if (isReserved.isOk() && !*isReserved) {
-    if (Status status = resources.growFor(need); !status.isOk())
+    if (Status status = resources.growFor(plan); !status.isOk())
       return status.code() == StatusCode::Mismatch ? watch.fail(status) : status;
     isReserved = guarded([&] { return resources.reserve(plan); });
     if (isReserved.isOk() && !*isReserved)
@@ -144,10 +143,15 @@ DeviceState::~DeviceState() {
   launcher.closeSideStreams();
   if (!all.meeting)
     return;
+  network.endRequests();
   // Peers unmap this rank's memory before this rank frees it, and the other way round.
   resources.unmapPeers();
+  network.unmapPeers();
   windows.clear();
   all.meeting->leave(isWell);
+  network.end();
+  // A network writes to memory that this rank owns until the communicator of the host has left.
+  all.meeting.reset();
 }
 
 } // namespace kolo::runtime

@@ -4,6 +4,7 @@
 
 #include "device/DeviceLauncher.h"
 #include "device/DeviceLaunches.h"
+#include "device/DeviceNetwork.h"
 #include "device/DevicePlaces.h"
 #include "device/DevicePlans.h"
 #include "device/DevicePrograms.h"
@@ -78,7 +79,8 @@ private:
   DeviceWatch watch{all, programs, launches};
   bool haveAllOpened = false; // the devices of all ranks, where there is a meeting
   DeviceWindows windows{all, watch};
-  DeviceResources resources{all, windows, programs};
+  DeviceNetwork network{all, watch};
+  DeviceResources resources{all, windows, programs, network};
   DevicePlaces places{all, windows, resources};
   DevicePlans plans{all, places, launches};
   DeviceLauncher launcher{all, places, launches};

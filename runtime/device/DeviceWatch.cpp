@@ -136,6 +136,8 @@ Status DeviceWatch::waitForLaunches(AfterAbort afterAbort) {
       abortLaunches();
       break;
     }
+    if (turn >= closeLooks && ranks.areOnHosts())
+      ranks.meeting->peers().links()->progress(); // where there is no DeviceProxy, nobody else hears other hosts
     if (turn >= closeLooks && ranks.meeting && !isAborted() && areToEnd(lost, noticed))
       abortLaunches();
   }

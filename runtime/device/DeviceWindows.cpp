@@ -34,6 +34,9 @@ Result<MappedWindow> DeviceWindows::mapAll(DeviceRecord &record, std::span<void 
     return addresses.empty() ? resolveAll(sizeBytes)
                              : MappedWindow{{addresses.begin(), addresses.end()}, {}, sizeBytes};
   });
+  for (int peer = 0; mapped.isOk() && peer < ranks.size; ++peer)
+    if (ranks.isRemote(peer)) // also where the caller has mapped that memory
+      mapped->bases[static_cast<size_t>(peer)] = nullptr;
   if (mapped.isOk())
     mapped->bases[static_cast<size_t>(ranks.meeting->rank())] = memory.front();
   DeviceRecord &confirmation = ranks.meeting->next();
@@ -64,9 +67,9 @@ Result<MappedWindow> DeviceWindows::resolveAll(size_t sizeBytes) {
   mapped.sizeBytes = sizeBytes;
   for (int peer = 0; peer < ranks.size; ++peer) {
     std::shared_ptr<const DeviceImport> import;
-    Result<void *> base = peer == ranks.meeting->rank()
-                              ? Result<void *>(nullptr)
-                              : peers->resolve(peer, ranks.meeting->heard(peer).memory, import);
+    const bool isUnmapped = peer == ranks.meeting->rank() || ranks.isRemote(peer);
+    Result<void *> base =
+        isUnmapped ? Result<void *>(nullptr) : peers->resolve(peer, ranks.meeting->heard(peer).memory, import);
     if (!base.isOk())
       return base.status();
     mapped.bases.push_back(*base);
@@ -186,7 +189,8 @@ DevicePlace DeviceWindows::placeOf(uint64_t window, const void *address) const {
 size_t DeviceWindows::leftAt(DevicePlace place) const { return mappedOf(windowOf(place)).sizeBytes - offsetOf(place); }
 
 std::byte *DeviceWindows::addressAt(DevicePlace place, int rank) const {
-  return static_cast<std::byte *>(mappedOf(windowOf(place)).bases[static_cast<size_t>(rank)]) + offsetOf(place);
+  auto *base = static_cast<std::byte *>(mappedOf(windowOf(place)).bases[static_cast<size_t>(rank)]);
+  return base ? base + offsetOf(place) : nullptr;
 }
 
 } // namespace kolo::runtime

@@ -134,6 +134,22 @@ template <class Vendor> int32_t closeByHandle(void *memory) {
   return call<Vendor>(Vendor::closeIpcHandle, Vendor::toDevice(memory));
 }
 
+template <class Vendor> int32_t unregisterHost(int32_t device, void *memory) {
+  return callOn<Vendor>(device, Vendor::unregisterHost, memory);
+}
+template <class Vendor> int32_t registerHost(int32_t device, void *memory, uint64_t sizeBytes, void **address) {
+  KOLO_TRY(callOn<Vendor>(device, Vendor::registerHost, memory, static_cast<size_t>(sizeBytes), Vendor::forAllDevices));
+  typename Vendor::Pointer mapped = {};
+  if (int32_t code = callOn<Vendor>(device, Vendor::hostAddress, &mapped, memory, 0u); code != KOLO_DRIVER_OK) {
+    const std::string why = lastErrorText;
+    (void)unregisterHost<Vendor>(device, memory);
+    lastErrorText = why;
+    return code;
+  }
+  *address = Vendor::fromDevice(mapped);
+  return KOLO_DRIVER_OK;
+}
+
 template <class Vendor> int32_t clear(int32_t device, void *dst, uint64_t sizeBytes, void *stream) {
   return callOn<Vendor>(device, Vendor::setBytes, Vendor::toDevice(dst), uint8_t{0}, sizeBytes,
                         static_cast<typename Vendor::Stream>(stream));
@@ -250,6 +266,8 @@ inline constexpr KoloDeviceDriver driverOf = {
     .unshare = Vendor::unshare,
     .openShared = Vendor::openShared,
     .closeShared = Vendor::closeShared,
+    .registerHost = registerHost<Vendor>,
+    .unregisterHost = unregisterHost<Vendor>,
     .copy = Vendor::copy,
     .clear = clear<Vendor>,
     .createStream = createStream<Vendor>,

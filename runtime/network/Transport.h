@@ -53,6 +53,13 @@ struct RemoteSignal {
   uint64_t count = 0;
 };
 
+/// Both only grow, by steps of any size.
+struct PutCounts {
+  uint64_t numBegun = 0, numFlushed = 0;
+};
+/// Of a peer that takes nothing any more.
+inline constexpr PutCounts noPutsUnderWay = {UINT64_MAX, UINT64_MAX};
+
 /// Counts are at least 1, and smaller than this: a Counter holds twice the count.
 inline constexpr uint64_t endOfCounts = uint64_t(1) << 62;
 /// The largest put.
@@ -61,8 +68,8 @@ inline constexpr uint64_t maxPutBytes = uint64_t(1) << 40;
 inline constexpr uint64_t maxEarlyAgreements = 16;
 
 /// One rank's end. No thread runs here: data moves only in calls of `flush`, `progress` and `idle`, which every waiting
-/// rank must make. `put`, `signal`, `flush`, `progress`, `idle` and `stateOf` may be called by several threads at once,
-/// a lane by one at a time. All other functions are called by one thread alone.
+/// rank must make. `put`, `signal`, `flush`, `countPuts`, `progress`, `idle` and `stateOf` may be called by
+/// several threads at once, a lane by one at a time. All other functions are called by one thread alone.
 ///
 /// The receiver checks everything that arrives against its registrations before it stores a byte. If something does not
 /// fit, that connection ends, and the receiver's Status is Mismatch with the sender's rank.
@@ -93,7 +100,7 @@ public:
   }
 
   /// Begins to write sizeBytes bytes to the peer. Never blocks. The source is in use until the lane's next `flush`
-  /// returns. InvalidArgument, or the Status of stateOf(peer).
+  /// returns, or as `countPuts` says. InvalidArgument, or the Status of stateOf(peer).
   virtual Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) = 0;
   /// Begins to raise a cell of the peer, after all earlier puts of the lane to that peer. Never blocks. Errors as put.
   virtual Status signal(Path path, RemoteSignal signal) = 0;
@@ -101,6 +108,9 @@ public:
   /// arrive even if this rank does nothing any more. Timeout: a peer took no byte for that long. PeerLost, Mismatch;
   /// Aborted: a transport that can be told so was told to stop.
   virtual Status flush(uint32_t lane) = 0;
+  /// How far the lane's puts to the peer are. A source may be overwritten once `numFlushed` has reached what `numBegun`
+  /// was after its put. Never blocks; `progress` brings it on.
+  virtual PutCounts countPuts(Path path) const = 0;
 
   /// Sends and receives what is possible now. Never blocks. PeerLost, Mismatch: the first failure of any peer, again in
   /// every later call. It is no failure that a peer has left.

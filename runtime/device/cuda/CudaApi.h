@@ -28,6 +28,9 @@ namespace kolo::device {
   X(cuMemFree, "cuMemFree_v2")                                                                                         \
   X(cuMemHostAlloc, "cuMemHostAlloc")                                                                                  \
   X(cuMemFreeHost, "cuMemFreeHost")                                                                                    \
+  X(cuMemHostRegister, "cuMemHostRegister_v2")                                                                         \
+  X(cuMemHostUnregister, "cuMemHostUnregister")                                                                        \
+  X(cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer_v2")                                                         \
   X(cuMemcpyAsync, "cuMemcpyAsync")                                                                                    \
   X(cuMemsetD8Async, "cuMemsetD8Async")                                                                                \
   X(cuMemGetAddressRange, "cuMemGetAddressRange_v2")                                                                   \
@@ -116,6 +119,7 @@ struct Cuda {
   static constexpr auto allocationId = CU_POINTER_ATTRIBUTE_BUFFER_ID;
   static constexpr auto maxThreads = CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
   static constexpr unsigned int enablesPeers = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
+  static constexpr unsigned int forAllDevices = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
   static constexpr unsigned int nonBlocking = CU_STREAM_NON_BLOCKING;
   static constexpr unsigned int timed = CU_EVENT_DEFAULT, untimed = CU_EVENT_DISABLE_TIMING;
   static constexpr CaptureStatus noCapture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -128,6 +132,9 @@ struct Cuda {
   static constexpr VendorFunction getIpcHandle{&CudaApi::cuIpcGetMemHandle, "cuIpcGetMemHandle"};
   static constexpr VendorFunction openIpcHandle{&CudaApi::cuIpcOpenMemHandle, "cuIpcOpenMemHandle"};
   static constexpr VendorFunction closeIpcHandle{&CudaApi::cuIpcCloseMemHandle, "cuIpcCloseMemHandle"};
+  static constexpr VendorFunction registerHost{&CudaApi::cuMemHostRegister, "cuMemHostRegister"};
+  static constexpr VendorFunction unregisterHost{&CudaApi::cuMemHostUnregister, "cuMemHostUnregister"};
+  static constexpr VendorFunction hostAddress{&CudaApi::cuMemHostGetDevicePointer, "cuMemHostGetDevicePointer"};
   static constexpr VendorFunction setBytes{&CudaApi::cuMemsetD8Async, "cuMemsetD8Async"};
   static constexpr VendorFunction createStream{&CudaApi::cuStreamCreate, "cuStreamCreate"};
   static constexpr VendorFunction destroyStream{&CudaApi::cuStreamDestroy, "cuStreamDestroy"};

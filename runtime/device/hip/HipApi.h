@@ -26,6 +26,9 @@ namespace kolo::device {
   X(hipFree)                                                                                                           \
   X(hipHostMalloc)                                                                                                     \
   X(hipHostFree)                                                                                                       \
+  X(hipHostRegister)                                                                                                   \
+  X(hipHostUnregister)                                                                                                 \
+  X(hipHostGetDevicePointer)                                                                                           \
   X(hipMemcpyAsync)                                                                                                    \
   X(hipMemsetAsync)                                                                                                    \
   X(hipMemGetAddressRange)                                                                                             \
@@ -101,6 +104,7 @@ struct Hip {
   static constexpr auto allocationId = HIP_POINTER_ATTRIBUTE_BUFFER_ID;
   static constexpr auto maxThreads = HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK;
   static constexpr unsigned int enablesPeers = hipIpcMemLazyEnablePeerAccess;
+  static constexpr unsigned int forAllDevices = hipHostRegisterPortable | hipHostRegisterMapped;
   static constexpr unsigned int nonBlocking = hipStreamNonBlocking;
   static constexpr unsigned int timed = hipEventDefault, untimed = hipEventDisableTiming;
   static constexpr CaptureStatus noCapture = hipStreamCaptureStatusNone;
@@ -113,6 +117,9 @@ struct Hip {
   static constexpr VendorFunction getIpcHandle{&HipApi::hipIpcGetMemHandle, "hipIpcGetMemHandle"};
   static constexpr VendorFunction openIpcHandle{&HipApi::hipIpcOpenMemHandle, "hipIpcOpenMemHandle"};
   static constexpr VendorFunction closeIpcHandle{&HipApi::hipIpcCloseMemHandle, "hipIpcCloseMemHandle"};
+  static constexpr VendorFunction registerHost{&HipApi::hipHostRegister, "hipHostRegister"};
+  static constexpr VendorFunction unregisterHost{&HipApi::hipHostUnregister, "hipHostUnregister"};
+  static constexpr VendorFunction hostAddress{&HipApi::hipHostGetDevicePointer, "hipHostGetDevicePointer"};
   static constexpr VendorFunction setBytes{&HipApi::hipMemsetAsync, "hipMemsetAsync"};
   static constexpr VendorFunction createStream{&HipApi::hipStreamCreateWithFlags, "hipStreamCreateWithFlags"};
   static constexpr VendorFunction destroyStream{&HipApi::hipStreamDestroy, "hipStreamDestroy"};

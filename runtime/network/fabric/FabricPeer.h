@@ -25,6 +25,7 @@ struct WriteRequest {
   RemotePlace place;
   const std::byte *src = nullptr;
   uint64_t sizeBytes = 0, doneBytes = 0;
+  uint64_t number = 0; // of a put: see SendPath::numPuts
   RemoteSignal signal;
 };
 
@@ -32,12 +33,20 @@ struct WriteRequest {
 struct SendPath {
   std::deque<WriteRequest> requests;
   std::map<uint64_t, uint64_t> underWay; // by interval: operations
+  uint64_t numPuts = 0;                  // ever asked for
+  std::map<uint64_t, uint64_t> reading;  // by a put's number: operations that read its source
   uint64_t numUnderWay = 0, numMoved = 0;
   bool wasDropped = false;                                  // some request, since the last flush
   uint64_t interval = 0, numPutsOfInterval = 0;             // an interval ends with a signal
   std::map<std::pair<uint64_t, uint32_t>, uint64_t> counts; // by agreement and semaphore: the last that was signalled
 
   bool isDone() const { return requests.empty() && numUnderWay == 0; }
+  /// So many of the first puts have sources that nothing reads any more.
+  uint64_t numRead() const {
+    auto first = std::ranges::find(requests, false, &WriteRequest::isSignal);
+    const uint64_t begun = first == requests.end() ? numPuts : first->number - 1;
+    return reading.empty() ? begun : std::min(begun, reading.begin()->first - 1);
+  }
   /// Whether one more interval would be open than the target can tell apart.
   bool hasManyIntervals() const { return !underWay.empty() && interval - underWay.begin()->first >= mostOpenIntervals; }
 };

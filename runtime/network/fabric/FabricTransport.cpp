@@ -285,6 +285,15 @@ Status FabricTransport::flush(uint32_t lane) {
   return first;
 }
 
+PutCounts FabricTransport::countPuts(Path path) const {
+  std::scoped_lock lock(mutex);
+  auto peer = state.peers.find(path.peer);
+  if (isClosed.load(std::memory_order_acquire) || peer == state.peers.end())
+    return noPutsUnderWay;
+  auto lane = peer->second.paths.find(path.lane);
+  return lane == peer->second.paths.end() ? PutCounts() : PutCounts{lane->second.numPuts, lane->second.numRead()};
+}
+
 Status FabricTransport::progress() {
   Status ofMails = state.mails.progress();
   {

@@ -27,6 +27,7 @@ public:
   Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) override;
   Status signal(Path path, RemoteSignal signal) override;
   Status flush(uint32_t lane) override;
+  PutCounts countPuts(Path path) const override;
   Status progress() override;
   Status idle(const Counter &counter, uint64_t target, std::chrono::steady_clock::time_point until) override;
   Status stateOf(int peer) const override;

@@ -62,6 +62,7 @@ struct Operation {
   int peer = -1;
   uint32_t lane = 0;
   uint64_t interval = 0;
+  uint64_t put = 0;  // the number of the put that it is part of: see SendPath; 0: of none
   RemotePlace place; // of a put
   uint64_t sizeBytes = 0;
   RemoteSignal signal; // of a flag

@@ -44,7 +44,10 @@ void Sender::push(Path path, const WriteRequest &request) {
 }
 
 void Sender::pushLater(Path path, const WriteRequest &request) {
-  state.peers.at(path.peer).paths[path.lane].requests.push_back(request);
+  SendPath &from = state.peers.at(path.peer).paths[path.lane];
+  from.requests.push_back(request);
+  if (!request.isSignal)
+    from.requests.back().number = ++from.numPuts;
   busy.insert({path.peer, path.lane});
 }
 
@@ -130,6 +133,8 @@ void Sender::finish(Operation &operation) {
   auto found = path.underWay.find(operation.interval);
   if (--found->second == 0)
     path.underWay.erase(found);
+  if (auto read = path.reading.find(operation.put); read != path.reading.end() && --read->second == 0)
+    path.reading.erase(read);
   --path.numUnderWay;
   ++path.numMoved;
   state.nic->giveBack(&operation);
@@ -203,6 +208,7 @@ Operation *Sender::take(Path path, const SendPath &from) const {
   operation->peer = path.peer;
   operation->lane = path.lane;
   operation->interval = from.interval;
+  operation->put = 0;
   operation->sizeBytes = 0;
   operation->signal = {};
   return operation;
@@ -212,6 +218,8 @@ Operation *Sender::take(Path path, const SendPath &from) const {
 Sender::Step Sender::begin(Posted posted, Path path, SendPath &from, Operation &operation) {
   if (posted == Posted::Yes) {
     ++from.underWay[operation.interval];
+    if (operation.put != 0)
+      ++from.reading[operation.put];
     ++from.numUnderWay;
     ++from.numMoved;
     return Step::Done;
@@ -243,6 +251,7 @@ Sender::Step Sender::postPiece(Path path, SendPath &from, WriteRequest &request,
   Operation *operation = take(path, from);
   if (!operation)
     return Step::Wait;
+  operation->put = request.number;
   operation->place = request.place;
   operation->place.offsetBytes += request.doneBytes;
   operation->sizeBytes = std::min(request.sizeBytes - request.doneBytes, state.nic->maxPutBytes());

@@ -106,9 +106,11 @@ Result<Receiver::Step> Receiver::begin(Registrations &registrations, const Messa
 Result<Receiver::Step> Receiver::finish(Registrations &registrations, bool &hasRaised) {
   if (current.kind == MessageKind::Goodbye)
     stream.saidGoodbye.store(true, std::memory_order_release);
-  if (current.isMail())
+  if (current.isMail()) {
     if (Status status = (*handler)(stream.peer, mail); !status.isOk())
       return status;
+    hasRaised = true; // the handler may have raised a counter
+  }
   if (current.isSignal()) {
     uint64_t generation = registrations.generation();
     Check check = registrations.deliver(stream.peer, current.lane, current.signal());

@@ -32,6 +32,7 @@ public:
   static constexpr std::chrono::milliseconds restWithoutMemory{5};
   /// Whether the first `count` messages that were queued are with the kernel.
   bool hasSent(uint64_t count) const { return numSent.load(std::memory_order_acquire) >= count; }
+  uint64_t numSentSoFar() const { return numSent.load(std::memory_order_acquire); }
   /// All that came before any message was sent comes before what follows.
   void acquire() const { (void)numSent.load(std::memory_order_acquire); }
   /// Bytes that the kernel took so far.

@@ -138,7 +138,7 @@ Status TcpProgress::idle(const Counter &counter, uint64_t target, Clock::time_po
 /// If the rank at fault has ended, its last mail may say why.
 Status TcpProgress::fail(const Status &cause) {
   if (Connection *mails = connections.forMail(cause.rank()); mails && cause.code() == StatusCode::PeerLost) {
-    bool hasRaised = false; // by no mail
+    bool hasRaised = false; // all are woken below
     (void)mails->received().receive(registered, hasRaised);
   }
   failed.note(cause);

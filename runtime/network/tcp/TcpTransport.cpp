@@ -23,6 +23,46 @@ TcpOptions withoutKey(TcpOptions options) {
 
 Status notConnected(int rank) { return error(StatusCode::InvalidArgument, "rank {} is not connected", rank); }
 
+Status stateIn(const ConnectionTable &connections, const TcpProgress &work, int peer) {
+  Status failed = work.failures().of(peer);
+  return failed.isOk() && connections.isLeaving(peer) ? rankError(StatusCode::PeerLost, peer, "rank {} has left", peer)
+                                                      : failed;
+}
+
+/// Blocks until all that is queued for the path is with the kernel.
+Status flushPath(Path path, ConnectionTable &connections, TcpProgress &work, const TcpOptions &options) {
+  const Counter none = {};
+  Connection &one = *connections.find(path);
+  SendQueue &queue = one.toSend();
+  const uint64_t goal = queue.numQueued();
+  uint64_t numTaken = queue.numBytesSent();
+  Clock::time_point lastTaken = Clock::now();
+  while (true) {
+    if (Status status = stateIn(connections, work, path.peer); !status.isOk())
+      return status;
+    queue.send();
+    if (queue.hasSent(goal) &&
+        connections.isWhole(path.peer)) // who leaves afterwards must be able to say goodbye on all
+      return {};
+    // Nothing more is received there before the next registration.
+    if (queue.isBroken() && one.received().isBlocked(work.registrations()))
+      return work.fail(queue.whyBroken());
+    if (options.mustStop && options.mustStop())
+      return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", options.rank,
+                       path.peer);
+    (void)work.idle(none, 1, Clock::now() + flushInterval); // another peer's failure does not end this
+    if (uint64_t now = queue.numBytesSent(); std::exchange(numTaken, now) != now)
+      lastTaken = Clock::now();
+    if (Clock::now() - lastTaken < std::chrono::milliseconds(options.timeoutMs))
+      continue;
+    std::string text = fmt::format("rank {} waited {} ms for rank {} to take data: timed out", options.rank,
+                                   options.timeoutMs, path.peer);
+    Status trouble = work.troubleWith(path.peer);
+    return trouble.isOk() ? rankError(StatusCode::Timeout, path.peer, "{}", text)
+                          : withTrouble(text, trouble, options.rank);
+  }
+}
+
 } // namespace
 
 TcpTransport::TcpTransport(const TcpOptions &given)
@@ -176,55 +216,25 @@ bool TcpTransport::hasSentMails(int peer) const {
   return !one || one->toSend().isEmpty();
 }
 
-/// Blocks until all that is queued for the path is with the kernel.
-Status TcpTransport::flushPath(Path path) {
-  const Counter none = {};
-  Connection &one = *connections.find(path);
-  SendQueue &queue = one.toSend();
-  const uint64_t goal = queue.numQueued();
-  uint64_t numTaken = queue.numBytesSent();
-  Clock::time_point lastTaken = Clock::now();
-  while (true) {
-    if (Status status = stateOf(path.peer); !status.isOk())
-      return status;
-    queue.send();
-    if (queue.hasSent(goal) && isWhole(path.peer)) // who leaves afterwards must be able to say goodbye on all
-      return {};
-    // Nothing more is received there before the next registration.
-    if (queue.isBroken() && one.received().isBlocked(work.registrations()))
-      return work.fail(queue.whyBroken());
-    if (options.mustStop && options.mustStop())
-      return rankError(StatusCode::Aborted, path.peer, "rank {} stopped while rank {} took no data", options.rank,
-                       path.peer);
-    (void)idle(none, 1, Clock::now() + flushInterval); // another peer's failure does not end this
-    if (uint64_t now = queue.numBytesSent(); std::exchange(numTaken, now) != now)
-      lastTaken = Clock::now();
-    if (Clock::now() - lastTaken < std::chrono::milliseconds(options.timeoutMs))
-      continue;
-    std::string text = fmt::format("rank {} waited {} ms for rank {} to take data: timed out", options.rank,
-                                   options.timeoutMs, path.peer);
-    Status trouble = troubleWith(path.peer);
-    return trouble.isOk() ? rankError(StatusCode::Timeout, path.peer, "{}", text)
-                          : withTrouble(text, trouble, options.rank);
-  }
-}
-
 Status TcpTransport::flush(uint32_t lane) {
   Status first;
   for (Connection *one = connections.newest(); one; one = one->olderOne()) {
     const SendQueue &queue = one->toSend();
     const Path path{one->peerRank(), lane};
     if ((!queue.isEmpty() || (queue.hasSent(1) && !isWhole(path.peer))) && one == connections.find(path))
-      if (Status status = flushPath(path); !status.isOk() && first.isOk())
+      if (Status status = flushPath(path, connections, work, options); !status.isOk() && first.isOk())
         first = status;
   }
   return first;
 }
 
-Status TcpTransport::stateOf(int peer) const {
-  Status failed = work.failures().of(peer);
-  return failed.isOk() && connections.isLeaving(peer) ? rankError(StatusCode::PeerLost, peer, "rank {} has left", peer)
-                                                      : failed;
+/// The messages of all lanes of the connection, which leave in order.
+PutCounts TcpTransport::countPuts(Path path) const {
+  const Connection *one = connections.find(path);
+  return one && stateOf(path.peer).isOk() ? PutCounts{one->toSend().numQueued(), one->toSend().numSentSoFar()}
+                                          : noPutsUnderWay;
 }
+
+Status TcpTransport::stateOf(int peer) const { return stateIn(connections, work, peer); }
 
 } // namespace kolo::runtime::tcp

@@ -39,6 +39,7 @@ public:
   Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) override;
   Status signal(Path path, RemoteSignal signal) override;
   Status flush(uint32_t lane) override;
+  PutCounts countPuts(Path path) const override;
   Status progress() override { return work.progress(); }
   Status idle(const Counter &counter, uint64_t target, Clock::time_point until) override {
     return work.idle(counter, target, until);
@@ -60,7 +61,6 @@ private:
   explicit TcpTransport(const TcpOptions &given);
 
   Status checkPath(Path path);
-  Status flushPath(Path path);
 
   const TcpOptions options; // without the key
   OptionalKey key;          // until `connect`

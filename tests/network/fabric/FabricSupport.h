@@ -35,6 +35,7 @@ public:
   }
   Status signal(Path path, RemoteSignal signal) override { return data->signal(path, signal); }
   Status flush(uint32_t lane) override { return data->flush(lane); }
+  PutCounts countPuts(Path path) const override { return data->countPuts(path); }
   Status progress() override { return data->progress(); }
   Status idle(const Counter &counter, uint64_t target, Clock::time_point until) override {
     return data->idle(counter, target, until);

@@ -58,6 +58,7 @@ private:
   friend class Communicator;
   friend class CommunicatorState;
   friend class Channel;
+  friend class DeviceMeeting;
   explicit RemoteWindow(std::shared_ptr<const RemoteWindowState> state);
   std::shared_ptr<const RemoteWindowState> state;
 };

@@ -123,6 +123,18 @@ hipError_t hipHostMalloc(void **memory, size_t sizeBytes, unsigned int) {
 hipError_t hipHostFree(void *memory) {
   return onDevice([&] { return cuMemFreeHost(memory); });
 }
+hipError_t hipHostRegister(void *memory, size_t sizeBytes, unsigned int flags) {
+  if (flags != (hipHostRegisterPortable | hipHostRegisterMapped))
+    return hipErrorInvalidValue;
+  return onDevice(
+      [&] { return cuMemHostRegister(memory, sizeBytes, CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP); });
+}
+hipError_t hipHostUnregister(void *memory) {
+  return onDevice([&] { return cuMemHostUnregister(memory); });
+}
+hipError_t hipHostGetDevicePointer(void **address, void *memory, unsigned int flags) {
+  return onDevice([&] { return cuMemHostGetDevicePointer(reinterpret_cast<CUdeviceptr *>(address), memory, flags); });
+}
 hipError_t hipMemcpyAsync(void *dst, const void *src, size_t sizeBytes, hipMemcpyKind, hipStream_t stream) {
   return onDevice([&] { return cuMemcpyAsync(toCuda(dst), toCuda(src), sizeBytes, toCuda(stream)); });
 }

@@ -264,3 +264,166 @@ void hang(const void *argument, const StandInBlock *block) {
   int64_t last = lane.in->numRanks - 1;
   (void)waitFor(lane, lane.in->rank == last ? 0 : last, 0, lane.in->rank == last ? 0 : 1);
 }
+
+/* One lane of one rank of a program that may cross a network. */
+typedef struct NetworkLane {
+  Lane at;
+  const KoloDeviceNetworkInvocation *in;
+  KoloDeviceQueue *queue;        /* null where all ranks are on one host */
+  KoloDeviceQueueCounts *counts; /* likewise */
+} NetworkLane;
+
+static NetworkLane networkLaneOf(const void *argument, const StandInBlock *block, int64_t semaphores) {
+  const KoloDeviceNetworkInvocation *in = (const KoloDeviceNetworkInvocation *)argument + block->y;
+  NetworkLane lane = {{&in->call, block->x, block->gridX, semaphores}, in, NULL, NULL};
+  if (in->queues) {
+    lane.queue = &in->queues[block->x];
+    lane.counts = &in->queueCounts[block->x];
+  }
+  return lane;
+}
+
+/* Waits until a word that others raise has reached a value; `failure` says what for. */
+static int awaitWord(Lane lane, const void *word, uint64_t target, KoloDeviceFailure failure) {
+  const int64_t begin = nowNs();
+  for (;;) {
+    failure.found = atomic_load_explicit((_Atomic uint64_t *)word, memory_order_acquire);
+    if (failure.found >= target)
+      return 0;
+    int isAborted = atomic_load((_Atomic uint64_t *)lane.in->abort);
+    if (isAborted || nowNs() - begin >= (int64_t)lane.in->timeoutNs) {
+      failure.code = isAborted ? KOLO_DEVICE_ABORTED : KOLO_DEVICE_TIMEOUT;
+      failure.expected = target;
+      return report(lane, failure);
+    }
+    sched_yield();
+  }
+}
+
+/* Whether the rank is on another host. */
+static int isFar(NetworkLane lane, int64_t peer) { return !lane.in->call.peerSemaphores[peer]; }
+
+static int request(NetworkLane lane, KoloDeviceRequest wanted, int64_t statement) {
+  uint64_t number = lane.counts->requests;
+  KoloDeviceFailure failure = {0, wanted.peer, KOLO_DEVICE_QUEUE, statement, 0, 0};
+  if (number >= KOLO_DEVICE_REQUESTS &&
+      awaitWord(lane.at, &lane.queue->taken, number - KOLO_DEVICE_REQUESTS + 1, failure))
+    return 1;
+  lane.queue->requests[number % KOLO_DEVICE_REQUESTS] = wanted;
+  lane.counts->requests = number + 1;
+  atomic_store_explicit((_Atomic uint64_t *)&lane.queue->written, number + 1, memory_order_release);
+  return 0;
+}
+
+/* One put of at most a chunk. */
+static int pushChunk(NetworkLane lane, int64_t peer, int64_t offset, const char *src, int64_t bytes,
+                     int64_t statement) {
+  uint64_t number = lane.counts->puts;
+  KoloDeviceFailure failure = {0, peer, KOLO_DEVICE_QUEUE, statement, 0, 0};
+  if (number >= KOLO_DEVICE_CHUNKS && awaitWord(lane.at, &lane.queue->freed, number - KOLO_DEVICE_CHUNKS + 1, failure))
+    return 1;
+  unsigned char *chunk = lane.queue->outbox + number % KOLO_DEVICE_CHUNKS * KOLO_DEVICE_CHUNK_BYTES;
+  memcpy(chunk, src, (size_t)bytes);
+  lane.counts->puts = number + 1;
+  KoloDeviceRequest put = {.kind = KOLO_DEVICE_PUT,
+                           .peer = peer,
+                           .agreement = lane.in->inboxAgreement,
+                           .offset = lane.in->inboxOffset + (uint64_t)offset,
+                           .value = (uint64_t)bytes,
+                           .source = chunk};
+  return request(lane, put, statement);
+}
+
+static int putTo(NetworkLane lane, int64_t peer, int64_t offset, const char *src, int64_t bytes, int64_t statement) {
+  if (!isFar(lane, peer)) {
+    memcpy((char *)lane.in->peerInboxes[peer] + offset, src, (size_t)bytes);
+    return 0;
+  }
+  while (bytes > 0) {
+    int64_t piece = bytes < KOLO_DEVICE_CHUNK_BYTES ? bytes : KOLO_DEVICE_CHUNK_BYTES;
+    if (pushChunk(lane, peer, offset, src, piece, statement))
+      return 1;
+    offset += piece, src += piece, bytes -= piece;
+  }
+  return 0;
+}
+
+static int signalFar(NetworkLane lane, int64_t peer, int64_t semaphore, int64_t statement) {
+  if (!isFar(lane, peer)) {
+    signalTo(lane.at, peer, semaphore);
+    return 0;
+  }
+  KoloDeviceRequest raise = {.kind = KOLO_DEVICE_SIGNAL,
+                             .semaphore = (uint32_t)(lane.in->firstSemaphore + (uint64_t)semaphore),
+                             .peer = peer,
+                             .agreement = lane.in->cellsAgreement,
+                             .value = ++lane.in->call.sent[cell(lane.at, semaphore, peer)]};
+  return request(lane, raise, statement);
+}
+
+static int waitForFar(NetworkLane lane, int64_t peer, int64_t semaphore, int64_t statement) {
+  if (!isFar(lane, peer))
+    return waitFor(lane.at, peer, semaphore, statement);
+  uint64_t target = ++lane.in->call.awaited[cell(lane.at, semaphore, peer)];
+  int64_t row = lane.at.number * lane.in->numCellSemaphores + (int64_t)lane.in->firstSemaphore + semaphore;
+  const char *own = (const char *)lane.in->cells + (row * lane.in->call.numRanks + peer) * KOLO_DEVICE_CELL_BYTES;
+  KoloDeviceFailure failure = {0, peer, semaphore, statement, 0, 0};
+  return awaitWord(lane.at, own, 2 * target, failure);
+}
+
+static int meetAllFar(NetworkLane lane, int64_t semaphore, int64_t statement) {
+  const int64_t size = lane.in->call.numRanks, me = lane.in->call.rank;
+  for (int64_t hop = 1; hop < size; ++hop)
+    if (signalFar(lane, (me + hop) % size, semaphore, statement))
+      return 1;
+  for (int64_t hop = 1; hop < size; ++hop)
+    if (waitForFar(lane, (me + hop) % size, semaphore, statement))
+      return 1;
+  return 0;
+}
+
+/* Every rank puts its input into everybody's inbox. Semaphores: 0 the inbox is free, 1 data. */
+static int gatherInInbox(NetworkLane lane) {
+  const KoloDeviceInvocation *in = &lane.in->call;
+  Part part = partOf(lane.at);
+  int64_t whole = in->count * in->elementBytes;
+  if (meetAllFar(lane, 0, 0))
+    return 1;
+  for (int64_t hop = 0; part.bytes && hop < in->numRanks; ++hop)
+    if (putTo(lane, (in->rank + hop) % in->numRanks, in->rank * whole + part.begin,
+              (char *)in->local[KOLO_INPUT] + part.begin, part.bytes, 1))
+      return 1;
+  return meetAllFar(lane, 1, 1);
+}
+
+void networkAllGather(const void *argument, const StandInBlock *block) {
+  NetworkLane lane = networkLaneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.at.in;
+  Part part = partOf(lane.at);
+  int64_t whole = in->count * in->elementBytes;
+  if (gatherInInbox(lane))
+    return;
+  for (int64_t rank = 0; part.bytes && rank < in->numRanks; ++rank)
+    memcpy((char *)in->local[KOLO_OUTPUT] + rank * whole + part.begin,
+           (char *)lane.in->inbox + rank * whole + part.begin, (size_t)part.bytes);
+}
+
+void networkAllReduce(const void *argument, const StandInBlock *block) {
+  NetworkLane lane = networkLaneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.at.in;
+  Part part = partOf(lane.at);
+  int64_t whole = in->count * in->elementBytes;
+  if (gatherInInbox(lane) || !part.bytes)
+    return;
+  char *out = (char *)in->local[KOLO_OUTPUT] + part.begin, *slots = (char *)lane.in->inbox + part.begin;
+  memcpy(out, slots, (size_t)part.bytes);
+  for (int64_t rank = 1; rank < in->numRanks; ++rank)
+    addTo(lane.at, out, slots + rank * whole, part.bytes / in->elementBytes);
+}
+
+/* Nobody ever signals the last rank, and everybody waits for it. */
+void networkHang(const void *argument, const StandInBlock *block) {
+  NetworkLane lane = networkLaneOf(argument, block, 1);
+  int64_t last = lane.in->call.numRanks - 1;
+  (void)waitForFar(lane, lane.in->call.rank == last ? 0 : last, 0, lane.in->call.rank == last ? 0 : 1);
+}

@@ -47,7 +47,12 @@ static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, 
                                        {.name = "directAllToAll", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "directGather", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "directScatter", .run = runNot, .scratchBytes = noScratch},
-                                       {.name = "ownAllGather", .run = runNot, .scratchBytes = noScratch}};
+                                       {.name = "ownAllGather", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "networkAllGather", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "networkAllReduce", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "networkHang", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "nodesAllGather", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "hostAllGather", .run = runNot, .scratchBytes = noScratch}};
 #if defined(__x86_64__)
 static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, averageKernels}};
 #else
@@ -55,14 +60,29 @@ static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, ave
 #endif
 static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels};
 
-/* No test calls the last three without tables. */
+/* No test calls the last three of these eight without tables. Then come programs that may cross a network, and one that
+ * may do so on the host alone. */
 static const char *const kernels[] = {
-    "ringAllGather",  "pullAllReduce",       "scratchAllReduce",     "hang",
-    "directAllToAll", "directGather_tables", "directScatter_tables", "ownAllGather_tables"};
+    "ringAllGather",    "pullAllReduce",       "scratchAllReduce",     "hang",
+    "directAllToAll",   "directGather_tables", "directScatter_tables", "ownAllGather_tables",
+    "networkAllGather", "networkAllReduce",    "networkHang",          "networkAllGather",
+    "ringAllGather"};
 /* That of "hang" is missing, although the manifest says that it takes tables. */
-static const char *const tableKernels[] = {
-    "ringAllGather_tables", NULL, NULL, NULL, "directAllToAll_tables", "directGather_tables", "directScatter_tables",
-    "ownAllGather_tables"};
+static const char *const tableKernels[] = {"ringAllGather_tables",
+                                           NULL,
+                                           NULL,
+                                           NULL,
+                                           "directAllToAll_tables",
+                                           "directGather_tables",
+                                           "directScatter_tables",
+                                           "ownAllGather_tables",
+                                           NULL,
+                                           NULL,
+                                           NULL,
+                                           NULL,
+                                           NULL};
+static int64_t (*const inboxBytes[])(const KoloShape *) = {
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, slotPerRank, slotPerRank, noScratch, slotPerRank, NULL};
 static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}, {KOLO_F16, KOLO_AVERAGE}};
 static const char noImage[] = ".version 7.0";
 static KoloDeviceImage images[] = {
@@ -80,7 +100,7 @@ static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
                                               reductions,
                                               images,
                                               tableKernels,
-                                              NULL};
+                                              inboxBytes};
 
 /* The first function that is called, and by one thread: it completes the table of images. */
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);

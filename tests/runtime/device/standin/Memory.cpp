@@ -212,7 +212,7 @@ bool mayAccess(int device, const Allocation &allocation) {
 
 int64_t countLive() {
   std::scoped_lock lock(memoryMutex);
-  return static_cast<int64_t>(allocations().size());
+  return static_cast<int64_t>(allocations().size()) + countPinned();
 }
 
 } // namespace kolo::standin

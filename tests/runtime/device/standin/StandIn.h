@@ -104,6 +104,9 @@ void addHandle(void *handle);
 bool removeHandle(void *handle);
 bool isHandle(const void *handle);
 
+/// Registrations of memory of the host, in Pinned.cpp; under memoryMutex.
+int64_t countPinned();
+
 /// Memory, streams, events and modules that are alive, and modules that were ever loaded.
 int64_t countLive();
 extern std::atomic<int64_t> numModuleLoads;

@@ -1,0 +1,86 @@
+// DeviceNetwork: what calls of programs that may cross a network need beside internal memory. That is inboxes, and on
+// several hosts also cells, and queues by which kernels ask this rank's DeviceProxy to write. All ranks have the same.
+#pragma once
+
+#include "device/DeviceCells.h"
+#include "device/DeviceHeap.h"
+#include "device/DevicePlan.h"
+#include "device/DeviceProxy.h"
+#include "device/DeviceRanks.h"
+#include "device/DeviceWatch.h"
+#include "device/RegisteredMemory.h"
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace kolo::runtime {
+
+class DeviceNetwork {
+public:
+  DeviceNetwork(DeviceRanks &allRanks, DeviceWatch &theWatch) : ranks(allRanks), watch(theWatch) {}
+
+  /// As the functions of DeviceHeap.
+  std::optional<std::vector<HeapBlock>> takeInboxes(std::span<const size_t> sizes) { return heap.take(sizes); }
+  void giveBack(const HeapBlock &inbox) { heap.giveBack(inbox); }
+  void *at(const HeapBlock &inbox, int rank) const { return heap.at(inbox, rank); }
+  size_t inboxBytes() const { return heap.sizeBytes(); }
+  DeviceCells &cells() { return ownCells; }
+
+  /// Adds room for these inboxes and for cells of so many semaphores, where there is none. Collective. OutOfMemory,
+  /// SystemError, DeviceError, Mismatch, Timeout, PeerLost, Aborted.
+  Status growFor(std::span<const size_t> inboxSizes, uint32_t numSemaphores);
+  /// What a call of this rank's process has, with this inbox and these cells.
+  NetworkAddresses addressesOf(const HeapBlock &inbox, const CellRange &cells) const;
+
+  /// Called when no kernel runs. Returns when all that kernels asked for is on its way: see ~DeviceProxy.
+  void endRequests() { proxy.reset(); }
+  /// Unmaps inboxes of peers. None can be used any more.
+  void unmapPeers();
+  /// Called when no peer of this host accesses inboxes any more.
+  void end();
+
+private:
+  /// Inboxes of all ranks of this host.
+  struct InboxWindow {
+    HostWindow ofHost;
+    std::vector<std::shared_ptr<const RegisteredMemory>> registered; // by rank; null: on another host
+  };
+  struct Queues {
+    DeviceMemory memory; // of the lanes' queues, and then their outboxes
+    DeviceMemory counts; // KoloDeviceQueueCounts, by lane
+
+    KoloDeviceQueue *first() const { return static_cast<KoloDeviceQueue *>(memory.data()); }
+  };
+  /// What is added at a time.
+  struct Growth {
+    size_t inboxBytes = 0;
+    std::optional<Window> memory;
+    std::optional<InboxWindow> window;
+    MappedWindow mapped;
+    std::optional<CellPool> pool;
+    std::optional<Queues> queues;
+    std::unique_ptr<DeviceProxy> proxy;
+  };
+
+  Status growHere(size_t sizeBytes);
+  Status grow(Growth growth, uint32_t numSemaphores);
+  Status allocate(Growth &growth, uint32_t numSemaphores) const;
+  Result<Queues> makeQueues() const;
+  Status share(Growth &growth);
+  Status registerInboxes(Growth &growth) const;
+  Status connect(Growth &growth);
+  void undo(Growth &growth);
+  void keep(Growth &growth);
+
+  DeviceRanks &ranks;
+  DeviceWatch &watch;
+  DeviceCells ownCells{ranks};
+  std::optional<Queues> queues;
+  std::vector<InboxWindow> windows; // by window of the heap, with a meeting
+  DeviceHeap heap;
+  std::unique_ptr<DeviceProxy> proxy; // ends first
+};
+
+} // namespace kolo::runtime
