@@ -301,6 +301,44 @@ TEST(DeviceHosts, ADisagreementOnOneHostEndsTheCallOnAllRanks) {
             "");
 }
 
+TEST(DeviceHosts, ADisagreementBetweenHostsEndsTheCallOnAllRanks) {
+  for (const Arrangement &ranks : arrangements) {
+    auto body = [&](Communicator &host) -> std::string {
+      Member member(host, {"networkAllGather", 800, ranks.numRanks});
+      const bool isLast = rankOf(member) >= ranks.numRanks / 2;
+      std::string wrong = member.run(2);
+      member.job.count = isLast ? 799 : 800;
+      Status status = member.finish(); // of equal sizes for the network, so that nothing else tells
+      for (int look = 0; look < 1000 && status.isOk(); ++look) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        status = member.communicator.query();
+      }
+      return wrong + expectFailure(status, StatusCode::Mismatch, {"ranks disagree on count", "799", "800"});
+    };
+    EXPECT_EQ(onDevices(ranks, body), "") << ranks.name;
+  }
+}
+
+TEST(DeviceHosts, ACallThatOneHostRefusesEndsItForAll) {
+  EXPECT_EQ(onDevices(twoHosts,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 800, 2});
+                        std::string wrong = member.run(1);
+                        if (rankOf(member) == 1)
+                          member.job.collective = kolo::runtime::CollectiveKind::AllReduce;
+                        Status status = member.finish();
+                        for (int look = 0; look < 1000 && status.isOk(); ++look) {
+                          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                          status = member.communicator.query();
+                        }
+                        if (rankOf(member) == 1) // may have refused before it heard of the other's call
+                          return wrong + (status.isOk() ? "no failure" : "");
+                        return wrong + expectFailure(status, StatusCode::InvalidArgument,
+                                                     {"rank 1: ", "program 'networkAllGather' is no all_reduce"});
+                      }),
+            "");
+}
+
 TEST(DeviceHosts, MemoryThatOneRankCannotRegisterIsToldToAll) {
   EXPECT_EQ(onDevices(pairsOfRanks,
                       [&](Communicator &host) -> std::string {
