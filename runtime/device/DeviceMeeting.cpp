@@ -31,55 +31,14 @@ const char *toString(DevicePurpose purpose) {
   return "leaves";
 }
 
-/// The finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014).
-uint64_t mixed(uint64_t digest, uint64_t value) {
-  uint64_t bits = (digest ^ value) + 0x9e3779b97f4a7c15u;
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9u;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebu;
-  return bits ^ (bits >> 31);
-}
-
-uint64_t digestOf(const DeviceCallKey &key, uint64_t digest) {
-  const CallKey &call = key.call;
-  digest = mixed(digest, call.plugin);
-  for (int64_t size : call.mesh)
-    digest = mixed(digest, static_cast<uint64_t>(size));
-  digest = mixed(digest, static_cast<uint64_t>(call.count));
-  digest = mixed(digest, call.hasTables);
-  for (int32_t value : {call.program, call.type, call.reduction, call.root})
-    digest = mixed(digest, static_cast<uint32_t>(value));
-  return mixed(mixed(mixed(digest, key.input), key.output), static_cast<uint64_t>(key.lanes));
-}
-
-Status rankRefused(int rank, StatusCode code, const char *message) {
-  return rankError(code, rank, "rank {}: {}", rank, message);
-}
-
 /// The plan that all ranks announce in an exchange of records.
 constexpr uint64_t planOfMeetings = uint64_t(1) << 61;
 
-std::string describePlace(DevicePlace place) {
-  return place == 0 ? "memory in no window" : fmt::format("offset {} of window {}", offsetOf(place), windowOf(place));
-}
-
-/// Between two calls that differ.
-Status nameDifference(int first, const DeviceCallKey &left, int second, const DeviceCallKey &right) {
-  if (Status status = compareCalls(left.call, right.call, {first, second}); !status.isOk())
-    return status;
-  const struct {
-    const char *name;
-    DevicePlace left, right;
-  } places[] = {{"input", left.input, right.input}, {"output", left.output, right.output}};
-  for (const auto &place : places)
-    if (place.left != place.right)
-      return rankError(StatusCode::Mismatch, second,
-                       "ranks disagree on where the {} is: rank {} called with {}, rank {} with {}", place.name, first,
-                       describePlace(place.left), second, describePlace(place.right));
-  if (left.lanes != right.lanes)
-    return rankError(StatusCode::Mismatch, second,
-                     "ranks disagree on lanes: rank {} has {} in this call, rank {} has {}", first, left.lanes, second,
-                     right.lanes);
-  return rankError(StatusCode::Mismatch, second, "ranks {} and {} disagree on an earlier call", first, second);
+/// Of an announcement that nobody writes meanwhile.
+AnnouncedCall copyOf(const DeviceAnnouncement &mine) {
+  const StatusCode code = mine.code.load(std::memory_order_relaxed);
+  return {mine.number.load(std::memory_order_relaxed), mine.digest.load(std::memory_order_relaxed), code, mine.key,
+          code == StatusCode::Ok ? "" : mine.message};
 }
 
 } // namespace
@@ -93,6 +52,8 @@ Result<HostWindow> DeviceMeeting::exchangeBy(Communicator &host, Window window) 
 }
 
 Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
+  // No peer has anything to note before all have come to the exchange.
+  std::shared_ptr<HostCalls> calls = HostCalls::start(host.state->peers());
   const auto numCounts = numAnnouncements * static_cast<size_t>(host.size());
   Result<Window> board = host.allocate(sizeof(Board) + numCounts * sizeof(CountPair));
   if (!board.isOk())
@@ -100,7 +61,7 @@ Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
   Result<HostWindow> boards = exchangeBy(host, std::move(board).value());
   if (!boards.isOk())
     return boards.status();
-  return DeviceMeeting(std::move(host), std::move(boards).value());
+  return DeviceMeeting(std::move(host), std::move(boards).value(), std::move(calls));
 }
 
 Peers &DeviceMeeting::peers() const { return host.state->peers(); }
@@ -179,12 +140,12 @@ Status DeviceMeeting::firstRefusal() const {
       continue;
     if (peer == rank())
       return Status(record.code, record.message, peer);
-    return rankRefused(peer, record.code, record.message);
+    return rankError(record.code, peer, "rank {}: {}", peer, record.message);
   }
   return {};
 }
 
-Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal, const Call *tabled) {
+Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal, const Call *tabled, bool isNew) {
   const uint64_t call = ++numCalls;
   // A refused call is not one that peers must agree on.
   digest = refusal.isOk() ? digestOf(key, digest) : digest;
@@ -203,6 +164,9 @@ Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal, 
   const std::vector<int> &here = hosts().ranksHere();
   const size_t place = static_cast<size_t>(hosts().placeOf(rank())), number = here.size();
   const int after = here[(place + 1) % number], before = here[(place + number - 1) % number];
+  if (calls)
+    if (Status status = calls->announce(copyOf(mine), isNew); !status.isOk())
+      return status;
   Status status = compare(after, mine);
   if (status.isOk() && before != after)
     status = compare(before, mine);
@@ -263,21 +227,14 @@ Status DeviceMeeting::compare(int peer, const DeviceAnnouncement &mine) const {
   const StatusCode code = theirs.code.load(std::memory_order_relaxed);
   if (theirs.digest.load(std::memory_order_relaxed) == digest && code == mine.code.load(std::memory_order_relaxed))
     return {};
-  const DeviceCallKey key = theirs.key;
+  AnnouncedCall copy = {numCalls, theirs.digest.load(std::memory_order_relaxed), code, theirs.key, {}};
   char message[sizeof(theirs.message)];
   std::copy(std::begin(theirs.message), std::end(theirs.message), message);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (theirs.number.load(std::memory_order_relaxed) != numCalls)
     return {}; // its owner is far ahead and has begun to write a later call
-  const StatusCode ownCode = mine.code.load(std::memory_order_relaxed);
-  bool isRefusedHere = ownCode != StatusCode::Ok, isRefusedThere = code != StatusCode::Ok;
-  if (isRefusedHere && isRefusedThere)
-    return {};
-  if (isRefusedThere)
-    return rankRefused(peer, code, message);
-  if (isRefusedHere)
-    return rankRefused(rank(), ownCode, mine.message);
-  return peer < rank() ? nameDifference(peer, key, rank(), mine.key) : nameDifference(rank(), mine.key, peer, key);
+  copy.message = message;
+  return compareDeviceCalls({rank(), peer}, copyOf(mine), copy);
 }
 
 } // namespace kolo::runtime

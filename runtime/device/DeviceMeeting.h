@@ -3,6 +3,7 @@
 #pragma once
 
 #include "call/Call.h"
+#include "device/DeviceCalls.h"
 #include "device/DeviceDescriptors.h"
 #include "device/DeviceDriver.h"
 #include "kolo/runtime/Device.h"
@@ -54,20 +55,6 @@ struct DeviceRecord {
 };
 static_assert(std::is_trivially_copyable_v<DeviceRecord>);
 static_assert(sizeof(DeviceRecord) <= Announcement::maxPublishedBytes);
-
-/// A place in a registered window: its number, from 1, and an offset in it. 0: no place that ranks must agree on.
-using DevicePlace = uint64_t;
-inline constexpr int placeOffsetBits = 44;
-inline DevicePlace placeAt(uint64_t window, uint64_t offsetBytes) { return window << placeOffsetBits | offsetBytes; }
-inline uint64_t windowOf(DevicePlace place) { return place >> placeOffsetBits; }
-inline uint64_t offsetOf(DevicePlace place) { return place & ((uint64_t(1) << placeOffsetBits) - 1); }
-
-/// What ranks must agree on in a call.
-struct DeviceCallKey {
-  CallKey call;
-  DevicePlace input = 0, output = 0;
-  int64_t lanes = 0;
-};
 
 /// A rank's announcement of one call.
 struct alignas(64) DeviceAnnouncement {
@@ -125,7 +112,8 @@ public:
   /// one's announcement; so some rank sees every disagreement of a host. It returns Mismatch, or the refusal of a rank
   /// where another rank goes on. `tabled`: the call, if it has block tables; else null. Then the rank that is the last
   /// to announce it also compares the counts of all blocks, if all ranks are on one host.
-  Status announce(const DeviceCallKey &key, const Status &refusal, const Call *tabled);
+  /// `isNew`: this rank has no plan of the call yet. Such a call, and each 64th, is also compared between hosts, later.
+  Status announce(const DeviceCallKey &key, const Status &refusal, const Call *tabled, bool isNew);
 
   /// Announces whether kernels of this rank may access memory of peers.
   void setRunning(bool isRunning) { peers().block(rank()).isRunning.store(isRunning, std::memory_order_seq_cst); }
@@ -144,8 +132,8 @@ private:
     DeviceAnnouncement announcements[numAnnouncements]; // of call n in [n % numAnnouncements]
   };
 
-  DeviceMeeting(Communicator communicator, HostWindow ofRanks)
-      : host(std::move(communicator)), boards(std::move(ofRanks)) {}
+  DeviceMeeting(Communicator communicator, HostWindow ofRanks, std::shared_ptr<HostCalls> betweenHosts)
+      : host(std::move(communicator)), boards(std::move(ofRanks)), calls(std::move(betweenHosts)) {}
   /// Elements that a rank gives and takes, by distance: see countsAtDistance. Beside its announcement of a call.
   using CountPair = std::array<int64_t, 2>;
   std::span<CountPair> countsOf(int peer, uint64_t call) const;
@@ -160,6 +148,7 @@ private:
 
   Communicator host;
   HostWindow boards;
+  std::shared_ptr<HostCalls> calls; // null: this rank compares none with other hosts
   std::unique_ptr<DeviceRecord> own = std::make_unique<DeviceRecord>(); // for the next exchange
   uint64_t numCalls = 0, digest = 0;
 };

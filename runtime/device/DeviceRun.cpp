@@ -40,17 +40,17 @@ Result<PreparedCall> DeviceState::prepare(std::shared_ptr<const PluginState> plu
   DevicePlan *plan = plans.find({plugin->load, named}, called);
   if (!plan)
     return prepareNew(std::move(plugin), named);
-  if (Status status = announce(*plan, {}); !status.isOk())
+  if (Status status = announce(*plan, {}, false); !status.isOk())
     return status;
   return PreparedCall{plan, nullptr};
 }
 
 /// Announces a call of this rank, and aborts the communicator if ranks disagree.
-Status DeviceState::announce(const DevicePlan &plan, const Status &refusal) {
+Status DeviceState::announce(const DevicePlan &plan, const Status &refusal, bool isNew) {
   if (!all.meeting)
     return {};
   const Call *tabled = refusal.isOk() && plan.hasBlocks() ? &plan.calls.front() : nullptr;
-  Status status = all.meeting->announce(plan.key, refusal, tabled);
+  Status status = all.meeting->announce(plan.key, refusal, tabled, isNew);
   return status.isOk() ? status : watch.fail(status);
 }
 
@@ -60,7 +60,7 @@ Result<PreparedCall> DeviceState::prepareNew(std::shared_ptr<const PluginState> 
   PreparedCall call;
   call.fresh = std::make_unique<DevicePlan>(std::move(plugin), arguments, called);
   Status refusal = guarded([&] { return checkPlan(*call.fresh, all, places); });
-  if (Status status = announce(*call.fresh, refusal); !status.isOk())
+  if (Status status = announce(*call.fresh, refusal, true); !status.isOk())
     return status;
   if (!refusal.isOk())
     return refusal;

@@ -68,7 +68,7 @@ private:
   Status connectPeers(DeviceDescriptors descriptors);
 
   Result<PreparedCall> prepareNew(std::shared_ptr<const PluginState> plugin, const CallArguments &arguments);
-  Status announce(const DevicePlan &plan, const Status &refusal);
+  Status announce(const DevicePlan &plan, const Status &refusal, bool isNew);
   Result<DevicePlan *> complete(std::unique_ptr<DevicePlan> plan);
   Status drain();
 

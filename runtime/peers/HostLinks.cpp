@@ -87,6 +87,13 @@ Status HostLinks::tellFailure(const Status &found) {
   return Status(record.code, record.message, record.culprit);
 }
 
+void HostLinks::sendNote(int peer, std::vector<std::byte> note) {
+  Mail mail;
+  mail.kind = MailKind::Note;
+  mail.note = std::move(note);
+  (void)control().mail(peer, write(mail));
+}
+
 void HostLinks::tellAbort() {
   AbortRecord &record = blocks.abort();
   if (record.state.load(std::memory_order_acquire) != AbortState::Published || hasToldAbort.exchange(true))
@@ -105,6 +112,13 @@ Status HostLinks::take(int sender, std::span<const std::byte> bytes) {
     return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, mail.status().message());
   if (mail->kind == MailKind::Round)
     return speakersRounds->take(sender, *mail);
+  if (mail->kind == MailKind::Note) {
+    std::unique_lock lock(taking);
+    std::shared_ptr<const MailHandler> taker = takeNote;
+    lock.unlock();
+    return taker ? (*taker)(sender, mail->note)
+                 : rankError(StatusCode::Mismatch, sender, "rank {} sent a note, which nobody takes", sender);
+  }
   (void)storeAbort(blocks.abort(), mail->cause);
   return {};
 }

@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -52,6 +53,13 @@ public:
   /// Sleeps as Transport::idle does, at most `mostUs` microseconds.
   void sleep(const Counter &counter, uint64_t target, int64_t mostUs) override;
 
+  /// Who takes the notes of other ranks, from now on. Any thread that makes progress calls it.
+  void setNoteTaker(MailHandler taker) {
+    std::scoped_lock lock(taking);
+    takeNote = std::make_shared<MailHandler>(std::move(taker));
+  }
+  /// Sends a note to a rank of another host. A rank that is lost is noticed by those who wait for it.
+  void sendNote(int peer, std::vector<std::byte> note);
   /// Tells the neighbours why the world ends, and they tell theirs.
   void tellAbort();
   /// A failure as ranks of several hosts report it: it names the host of the rank at fault, and a Timeout what keeps
@@ -73,6 +81,8 @@ private:
   std::optional<HostRounds> speakersRounds;
   std::vector<int> neighbours;
   std::atomic<bool> hasToldAbort = false;
+  std::mutex taking; // of the next one
+  std::shared_ptr<const MailHandler> takeNote;
   std::unique_ptr<HostNetwork> net; // ends first: its last mails come here
 };
 

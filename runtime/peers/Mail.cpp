@@ -141,8 +141,8 @@ size_t mailEntryBytes(const MailEntry &entry, uint64_t plan) {
 }
 
 std::vector<std::byte> write(const Mail &mail) {
-  bool isRound = mail.kind == MailKind::Round;
-  size_t sizeBytes = isRound ? roundHeadBytes : headBytes + abortBytes;
+  bool isRound = mail.kind == MailKind::Round, isNote = mail.kind == MailKind::Note;
+  size_t sizeBytes = isRound ? roundHeadBytes : headBytes + (isNote ? mail.note.size() : abortBytes);
   for (const MailEntry &entry : mail.entries)
     sizeBytes += mailEntryBytes(entry, mail.plan);
   std::vector<std::byte> bytes(sizeBytes);
@@ -150,6 +150,10 @@ std::vector<std::byte> write(const Mail &mail) {
   writer.put(mailVersion);
   writer.put(static_cast<uint16_t>(mail.kind));
   writer.put(uint32_t(0));
+  if (isNote) {
+    std::ranges::copy(mail.note, writer.next(mail.note.size()).begin());
+    return bytes;
+  }
   if (!isRound) {
     writer.put(static_cast<int32_t>(mail.cause.code()));
     writer.put(static_cast<int32_t>(mail.cause.rank()));
@@ -184,16 +188,21 @@ Result<Mail> parseMail(std::span<const std::byte> bytes) {
   if (auto version = head.get<uint16_t>(); version != mailVersion)
     return error(StatusCode::Mismatch, "a mail of version {}, not {}", version, mailVersion);
   auto kind = head.get<uint16_t>();
-  if (kind < static_cast<uint16_t>(MailKind::Round) || kind > static_cast<uint16_t>(MailKind::Abort) ||
+  if (kind < static_cast<uint16_t>(MailKind::Round) || kind > static_cast<uint16_t>(MailKind::Note) ||
       head.get<uint32_t>() != 0)
     return error(StatusCode::Mismatch, "a mail of the unknown kind {}", kind);
   Mail mail;
   mail.kind = static_cast<MailKind>(kind);
   bool isRound = mail.kind == MailKind::Round;
   std::span<const std::byte> body = bytes.subspan(headBytes);
+  if (mail.kind == MailKind::Note && !body.empty() && body.size() <= maxNoteBytes) {
+    mail.note.assign(body.begin(), body.end());
+    return mail;
+  }
   bool isSizeRight = isRound ? bytes.size() >= roundHeadBytes : body.size() == abortBytes;
   Reader reader(body);
-  if (!isSizeRight || !(isRound ? readRound(reader, body, mail) : readAbort(reader, mail)))
+  if (mail.kind == MailKind::Note || !isSizeRight ||
+      !(isRound ? readRound(reader, body, mail) : readAbort(reader, mail)))
     return error(StatusCode::Mismatch, "a mail of kind {} and {} bytes that nobody writes", kind, bytes.size());
   return mail;
 }

@@ -10,10 +10,11 @@
 
 namespace kolo::runtime {
 
-inline constexpr uint16_t mailVersion = 5;
+inline constexpr uint16_t mailVersion = 6;
 
-/// Round: what ranks announce in one exchange. Abort: the failure that ends the world.
-enum class MailKind : uint16_t { Round = 1, Abort = 2 };
+/// Round: what ranks announce in one exchange. Abort: the failure that ends the world. Note: bytes that the layers
+/// above know.
+enum class MailKind : uint16_t { Round = 1, Abort = 2, Note = 3 };
 
 /// What one rank announces: its record, or the input that it publishes.
 struct MailEntry {
@@ -31,8 +32,10 @@ struct Mail {
   int round = 0;
   bool isLast = true; // Round: no other mail of this round follows
   std::vector<MailEntry> entries;
-  Status cause; // Abort
+  Status cause;                // Abort
+  std::vector<std::byte> note; // Note: 1 to maxNoteBytes
 };
+inline constexpr size_t maxNoteBytes = 1024;
 
 /// A mail of a round without entries, its head, and the bytes of one entry.
 inline constexpr size_t roundHeadBytes = 64;

@@ -44,7 +44,9 @@ Mail records() {
 
 std::vector<std::vector<std::byte>> examples() {
   static const std::vector<std::byte> input(100, std::byte(5));
-  Mail plan, different, abort;
+  Mail plan, different, abort, note;
+  note.kind = MailKind::Note;
+  note.note.assign(30, std::byte(7));
   plan.kind = different.kind = MailKind::Round;
   plan.sequence = 9;
   plan.plan = 4;
@@ -55,7 +57,7 @@ std::vector<std::vector<std::byte>> examples() {
   different.plan = differentPlans;
   abort.kind = MailKind::Abort;
   abort.cause = Status(StatusCode::PeerLost, "rank 2 has ended", 2);
-  return {write(different), write(plan), write(records()), write(abort)};
+  return {write(different), write(plan), write(records()), write(abort), write(note)};
 }
 
 } // namespace

@@ -38,35 +38,6 @@ private:
       mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
 };
 
-/// Another call by the same rank: with a program, buffers and data of its own.
-struct OtherCall {
-  OtherCall(Member &member, const Job &job, int turn)
-      : job(job), rank(member.communicator, member.communicator.ranks().front(), job), turn(turn) {
-    rank.fill(turn);
-  }
-  Status start(Member &member, StreamHandle stream) const {
-    CallArguments arguments = job.arguments();
-    arguments.input = rank.buffers().input;
-    arguments.output = rank.buffers().output;
-    return member.communicator.run(member.plugin, arguments, stream);
-  }
-  std::string check() const { return rank.check(turn); }
-
-  Job job;
-  Rank rank;
-  int turn;
-};
-
-/// What `query` reports at last, or what the call itself returned. Then the stream has nothing left to do.
-Status queryUntilFailure(Member &member, Status status) {
-  for (; status.isOk(); status = member.communicator.query())
-    std::this_thread::sleep_for(milliseconds(5));
-  for (int mark : {0, 1})
-    EXPECT_EQ(member.stream.mark(mark).message(), "");
-  EXPECT_TRUE(member.stream.elapsedMicroseconds().isOk());
-  return status;
-}
-
 /// Different calls, each after a delay of the host, on two streams; all are checked at the end.
 std::string runLate(Communicator &host, int numCalls, int mostDelayMs) {
   std::minstd_rand random(static_cast<unsigned>(host.rank() + 1));

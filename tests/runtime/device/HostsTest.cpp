@@ -1,24 +1,35 @@
 // Devices on several hosts, which KOLO_HOSTID makes of processes of one: what kernels send to other hosts takes the
 // network.
+#include "device/Graph.h"
 #include "device/Member.h"
+
+#include <csignal>
 
 using namespace kolo::test;
 
 namespace {
 
-std::string together(int) { return "host"; }
+constexpr kolo::runtime::DeviceOptions small = {.lanes = 2, .internalBytes = size_t(64) << 10};
+constexpr int64_t chunk = 131072 / 4; // elements
+
+std::string alternating(int rank) { return "host" + std::to_string(rank % 2); }
 
 struct Arrangement {
   const char *name;
   int numRanks;
   HostOf hostOf;
 };
-const Arrangement arrangements[] = {{"two hosts", 2, alone}, {"two hosts of two", 4, pairs}, {"four hosts", 4, alone}};
+const Arrangement twoHosts = {"two hosts", 2, alone}, pairsOfRanks = {"two hosts of two", 4, pairs};
+const Arrangement arrangements[] = {twoHosts, pairsOfRanks, {"four hosts", 4, alone}};
 
-std::string onDevices(const Arrangement &ranks, const RankBody &body, int timeoutMs = 10000) {
+std::string onDevices(const Arrangement &ranks, const RankBody &body, int timeoutMs = 15000,
+                      const std::function<void(const std::vector<int> &)> &meanwhile = {}) {
   (void)devicePlugin();
-  return onHosts(ranks.numRanks, ranks.hostOf, {.timeoutMs = timeoutMs}, guardedBody(body));
+  return onHosts(ranks.numRanks, ranks.hostOf, {.timeoutMs = timeoutMs}, guardedBody(body), meanwhile);
 }
+
+/// Which rank this is of a process that has a Member.
+int rankOf(const Member &member) { return member.communicator.ranks().front(); }
 
 } // namespace
 
@@ -29,4 +40,315 @@ TEST(DeviceHosts, KernelsSendToOtherHostsByTheNetwork) {
           onDevices(ranks, [&](Communicator &host) { return Member(host, {program, 1000, ranks.numRanks}).run(4); }),
           "")
           << program << " on " << ranks.name;
+}
+
+TEST(DeviceHosts, SizesAroundThoseOfChunksAreRight) {
+  EXPECT_EQ(onDevices(twoHosts,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 0, 2}, small);
+                        std::string wrong = member.run(2);
+                        for (int64_t count : {1L, 2L, 2 * chunk - 1, 2 * chunk, 2 * chunk + 1, 2 * chunk + 3, 8 * chunk,
+                                              8 * chunk + 1, 23 * chunk + 5}) {
+                          member.changeJob({"networkAllGather", count, 2});
+                          if (std::string found = member.run(2); !found.empty())
+                            wrong += "count " + std::to_string(count) + ": " + found;
+                        }
+                        return wrong;
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, CallsOfManyShapesGrowWhatTheyNeed) {
+  EXPECT_EQ(onDevices(pairsOfRanks,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllReduce", 1, 4}, small);
+                        std::string wrong;
+                        for (int64_t count = 1; count < 200000 && wrong.empty(); count = count * 3 + 1) {
+                          member.changeJob({count % 2 ? "networkAllReduce" : "networkAllGather", count, 4});
+                          wrong = member.run(2);
+                        }
+                        member.changeJob({"networkAllReduce", 1, 4});
+                        return wrong + member.run(1);
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, CallsBackToBackNeedNoWaitingBetweenThem) {
+  EXPECT_EQ(onDevices(pairsOfRanks,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 500, 4});
+                        std::vector<OtherCall> calls;
+                        for (int turn = 0; turn < 6; ++turn)
+                          calls.emplace_back(member, Job{turn % 2 ? "networkAllGather" : "networkAllReduce", 700, 4},
+                                             turn);
+                        for (int again = 0; again < 10; ++again)
+                          for (const OtherCall &call : calls) {
+                            if (again % 4 == rankOf(member))
+                              std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                            if (Status status = call.start(member, member.stream.handle()); !status.isOk())
+                              return status.message();
+                          }
+                        std::string wrong = member.communicator.synchronize().message();
+                        for (const OtherCall &call : calls)
+                          wrong += call.check();
+                        return wrong;
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, GraphsCrossTheNetworkWithoutACallOfTheHost) {
+  EXPECT_EQ(onDevices(pairsOfRanks,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllReduce", 3000, 4});
+                        std::string wrong;
+                        Graph graph(
+                            member.stream.handle(), [&] { wrong += member.start().message(); },
+                            CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+                        for (int turn = 0; turn < 6; ++turn) {
+                          member.rank.fill(turn);
+                          if (turn == rankOf(member)) // longer than the network is looked at without a pause
+                            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                          graph.launchAndWait(member.stream);
+                          wrong += member.rank.check(turn);
+                        }
+                        return wrong + member.run(1);
+                      }),
+            "");
+}
+
+TEST(DeviceOneHost, AProgramForNetworksNeedsNoneInOneProcess) {
+  for (int number : {1, 2, 4})
+    EXPECT_EQ(LocalRanks(std::vector<int>(size_t(number), 0), {"networkAllReduce", 1000, number}).run(3), "");
+  EXPECT_EQ(LocalRanks({0, 1}, {"networkAllGather", 1000, 2}).run(3), "");
+}
+
+class DeviceOneHostKinds : public testing::TestWithParam<Launch> {};
+
+TEST_P(DeviceOneHostKinds, AProgramForNetworksNeedsNone) {
+  auto body = [](Communicator &host) -> std::string {
+    const int64_t before = liveHandles();
+    std::string wrong;
+    {
+      Member member(host, jobOf("networkAllGather", 2000), small);
+      wrong = member.run(3);
+      member.changeJob(jobOf("networkAllReduce", 50000));
+      wrong += member.run(2);
+    }
+    if (GetParam() != Launch::Threads && liveHandles() != before)
+      wrong += "something is left";
+    return wrong;
+  };
+  EXPECT_EQ(inAll(GetParam(), body), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, DeviceOneHostKinds,
+                         testing::Values(Launch::Threads, Launch::Forked, Launch::Environment),
+                         testing::PrintToStringParamName());
+
+TEST(DeviceHosts, AProgramWithoutCodeForANetworkIsRefusedByAll) {
+  EXPECT_EQ(onDevices(twoHosts,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"hostAllGather", 100, 2});
+                        std::string wrong =
+                            expectStatus(member.start(), StatusCode::UnsupportedMesh,
+                                         {"'hostAllGather' has no code for devices that crosses a network",
+                                          "compile it with --network rank --network-memory staged"});
+                        member.changeJob({"ringAllGather", 100, 2});
+                        wrong += expectStatus(member.start(), StatusCode::UnsupportedMesh,
+                                              {"rank 0 (host host0) and rank 1 (host host1) share no memory",
+                                               "compile it with --network rank --network-memory staged"});
+                        member.changeJob({"networkAllGather", 100, 2}); // the communicator stays usable
+                        return wrong + member.run(1);
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, AProgramThatCrossesTheNetworkAlongOtherDimensionsIsRefused) {
+  auto body = [&](Communicator &host, const StatusCode expected) -> std::string {
+    Member member(host, {"networkAllGather", 100, 4});
+    member.job.program = "nodesAllGather";
+    member.rank.fill(0);
+    CallArguments arguments = member.job.arguments();
+    arguments.mesh = *kolo::runtime::Mesh::parse("node=2,gpu=2");
+    arguments.input = member.rank.buffers().input;
+    arguments.output = member.rank.buffers().output;
+    Status status = member.communicator.run(member.plugin, arguments, member.stream.handle());
+    if (expected != StatusCode::Ok)
+      return expectStatus(status, expected, {"along dimension gpu", "--network node,gpu --network-memory staged"});
+    return status.message() + member.communicator.synchronize().message() + member.rank.check(0);
+  };
+  EXPECT_EQ(onDevices(pairsOfRanks, [&](Communicator &host) { return body(host, StatusCode::Ok); }), "");
+  EXPECT_EQ(onDevices({"alternating", 4, alternating},
+                      [&](Communicator &host) { return body(host, StatusCode::UnsupportedMesh); }),
+            "");
+}
+
+TEST(DeviceHosts, AKernelThatWaitsInVainNamesTheHost) {
+  std::string said = onDevices(
+      twoHosts,
+      [&](Communicator &host) -> std::string {
+        Member member(host, {"networkHang", 10, 2}, {.lanes = 2, .timeoutMs = 300});
+        return expectStatus(member.finish(), StatusCode::Timeout, {"program networkHang, far.cpp:", "(host host"}) +
+               expectStatus(member.start(), StatusCode::Aborted, {"far.cpp:"});
+      },
+      300);
+  EXPECT_EQ(said, "");
+}
+
+TEST(DeviceHosts, ARankThatIsKilledIsLostToTheOthers) {
+  auto began = std::chrono::steady_clock::now();
+  std::string said = onDevices(pairsOfRanks, [&](Communicator &host) -> std::string {
+    Member member(host, {"networkHang", 10, 4}, {.lanes = 1, .timeoutMs = 15000});
+    if (Status status = member.start(); !status.isOk())
+      return status.message();
+    if (rankOf(member) == 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      raise(SIGKILL);
+    }
+    Status status = member.communicator.synchronize();
+    return expectStatus(status, StatusCode::PeerLost, {"rank 3"}) + (status.rank() == 3 ? "" : "another is blamed");
+  });
+  EXPECT_EQ(said, "rank 3: killed by signal 9\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(8));
+}
+
+TEST(DeviceHosts, ARankThatIsKilledEndsGraphsThatNoCallAnnounces) {
+  std::string said = onDevices(twoHosts, [&](Communicator &host) -> std::string {
+    Member member(host, {"networkHang", 10, 2}, {.lanes = 1, .timeoutMs = 15000});
+    std::string wrong;
+    Graph graph(
+        member.stream.handle(), [&] { wrong += member.start().message(); }, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    if (rankOf(member) == 1) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      raise(SIGKILL);
+    }
+    auto began = std::chrono::steady_clock::now();
+    graph.launchAndWait(member.stream);
+    if (std::chrono::steady_clock::now() - began > std::chrono::seconds(5))
+      wrong += "too late";
+    return wrong + expectFailure(member.communicator.query(), StatusCode::PeerLost, {"rank 1"});
+  });
+  EXPECT_EQ(said, "rank 1: killed by signal 9\n");
+}
+
+TEST(DeviceHosts, ARankThatIsStoppedIsMissed) {
+  for (const char *program : {"networkAllGather", "networkFlood"}) {
+    const bool isFull = program == std::string("networkFlood");
+    std::string said = onDevices(
+        twoHosts,
+        [&](Communicator &host) -> std::string {
+          Member member(host, {program, chunk, 2}, {.lanes = 1, .timeoutMs = 800});
+          Status status = member.finish();
+          if (rankOf(member) == 1)
+            raise(SIGSTOP); // until it is killed
+          for (int call = 0; call < 3 && status.isOk(); ++call)
+            status = member.finish();
+          return expectStatus(
+              status, StatusCode::Timeout,
+              {"rank 1 (host host1)",
+               isFull ? "waited for room for what it sends to rank 1 from device" : "waited for rank 1 on device",
+               isFull ? "flood.cpp:5" : "far.cpp:71"});
+        },
+        800,
+        [](const std::vector<int> &pids) {
+          std::this_thread::sleep_for(std::chrono::seconds(3));
+          kill(pids[1], SIGKILL);
+        });
+    EXPECT_EQ(said, "rank 1: killed by signal 9\n") << program;
+  }
+}
+
+TEST(DeviceHosts, ARankThatAbortsEndsTheCallsOfTheOthers) {
+  EXPECT_EQ(onDevices(pairsOfRanks,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkHang", 10, 4}, {.lanes = 1, .timeoutMs = 15000});
+                        const char *text = "rank 2 aborted this communicator";
+                        Status status = member.start();
+                        if (rankOf(member) != 2)
+                          return expectFailure(queryUntilFailure(member, status), StatusCode::PeerLost, {text});
+                        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+                        member.communicator.abort();
+                        return expectStatus(member.start(), StatusCode::Aborted, {text});
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, ARankThatLeavesFirstSendsAllThatItsKernelsAskedFor) {
+  for (int again = 0; again < 3; ++again)
+    EXPECT_EQ(onDevices(twoHosts,
+                        [&](Communicator &host) -> std::string {
+                          Member member(host, {"networkAllGather", 40 * chunk, 2});
+                          member.rank.fill(0);
+                          if (rankOf(member) == again % 2)
+                            std::this_thread::sleep_for(std::chrono::milliseconds(30));
+                          if (Status status = member.start(); !status.isOk())
+                            return status.message();
+                          // The destructor of the communicator waits for the call.
+                          return rankOf(member) == again % 2
+                                     ? member.communicator.synchronize().message() + member.rank.check(0)
+                                     : "";
+                        }),
+              "");
+}
+
+TEST(DeviceHosts, ADisagreementOnOneHostEndsTheCallOnAllRanks) {
+  EXPECT_EQ(onDevices(pairsOfRanks,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 8, 4});
+                        member.job.count = rankOf(member) == 1 ? 7 : 8;
+                        return expectFailure(member.finish(), StatusCode::Mismatch, {"ranks disagree on count"});
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, ADisagreementBetweenHostsEndsTheCallOnAllRanks) {
+  for (const Arrangement &ranks : arrangements) {
+    auto body = [&](Communicator &host) -> std::string {
+      Member member(host, {"networkAllGather", 800, ranks.numRanks});
+      const bool isLast = rankOf(member) >= ranks.numRanks / 2;
+      std::string wrong = member.run(2);
+      member.job.count = isLast ? 799 : 800;
+      Status status = member.finish(); // of equal sizes for the network, so that nothing else tells
+      for (int look = 0; look < 1000 && status.isOk(); ++look) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        status = member.communicator.query();
+      }
+      return wrong + expectFailure(status, StatusCode::Mismatch, {"ranks disagree on count", "799", "800"});
+    };
+    EXPECT_EQ(onDevices(ranks, body), "") << ranks.name;
+  }
+}
+
+TEST(DeviceHosts, ACallThatOneHostRefusesEndsItForAll) {
+  EXPECT_EQ(onDevices(twoHosts,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 800, 2});
+                        std::string wrong = member.run(1);
+                        if (rankOf(member) == 1)
+                          member.job.collective = kolo::runtime::CollectiveKind::AllReduce;
+                        Status status = member.finish();
+                        for (int look = 0; look < 1000 && status.isOk(); ++look) {
+                          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                          status = member.communicator.query();
+                        }
+                        if (rankOf(member) == 1) // may have refused before it heard of the other's call
+                          return wrong + (status.isOk() ? "no failure" : "");
+                        return wrong + expectFailure(status, StatusCode::InvalidArgument,
+                                                     {"rank 1: ", "program 'networkAllGather' is no all_reduce"});
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, MemoryThatOneRankCannotRegisterIsToldToAll) {
+  EXPECT_EQ(onDevices(pairsOfRanks,
+                      [&](Communicator &host) -> std::string {
+                        if (host.rank() == 2)
+                          setenv("KOLO_STANDIN_PINNED", "1000", 1);
+                        Member member(host, {"networkAllGather", 1000, 4});
+                        std::string wrong = expectStatus(member.start(), StatusCode::OutOfMemory,
+                                                         {"registering", "bytes of the host's memory"});
+                        unsetenv("KOLO_STANDIN_PINNED");
+                        return wrong + member.run(1);
+                      }),
+            "");
 }

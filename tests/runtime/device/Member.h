@@ -3,7 +3,9 @@
 
 #include "device/Support.h"
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,35 @@ struct Member {
   std::vector<Rank> earlier;
   DeviceStream stream;
 };
+
+/// Another call by the same rank: with a program, buffers and data of its own.
+struct OtherCall {
+  OtherCall(Member &member, const Job &job, int turn)
+      : job(job), rank(member.communicator, member.communicator.ranks().front(), job), turn(turn) {
+    rank.fill(turn);
+  }
+  Status start(Member &member, StreamHandle stream) const {
+    CallArguments arguments = job.arguments();
+    arguments.input = rank.buffers().input;
+    arguments.output = rank.buffers().output;
+    return member.communicator.run(member.plugin, arguments, stream);
+  }
+  std::string check() const { return rank.check(turn); }
+
+  Job job;
+  Rank rank;
+  int turn;
+};
+
+/// What `query` reports at last, or what the call itself returned. Then the stream has nothing left to do.
+inline Status queryUntilFailure(Member &member, Status status) {
+  for (; status.isOk(); status = member.communicator.query())
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  for (int mark : {0, 1})
+    EXPECT_EQ(member.stream.mark(mark).message(), "");
+  EXPECT_TRUE(member.stream.elapsedMicroseconds().isOk());
+  return status;
+}
 
 inline Job jobOf(const char *program, int64_t count = 1000) { return {program, count, numRanks}; }
 

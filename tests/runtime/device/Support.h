@@ -66,7 +66,7 @@ struct Job {
   bool isGather() const {
     if (program.empty())
       return collective == runtime::CollectiveKind::AllGather;
-    return program.ends_with("AllGather") || program.ends_with("ang");
+    return program.ends_with("AllGather") || program.ends_with("ang") || program.ends_with("Flood");
   }
   int64_t outputElements() const { return isGather() ? count * numRanks : count; }
 };

@@ -427,3 +427,12 @@ void networkHang(const void *argument, const StandInBlock *block) {
   int64_t last = lane.in->call.numRanks - 1;
   (void)waitForFar(lane, lane.in->call.rank == last ? 0 : last, 0, lane.in->call.rank == last ? 0 : 1);
 }
+
+/* All ranks put much into the last one's inbox, which must hold a chunk, and wait for nobody. */
+void networkFlood(const void *argument, const StandInBlock *block) {
+  NetworkLane lane = networkLaneOf(argument, block, 1);
+  int64_t last = lane.in->call.numRanks - 1;
+  for (int put = 0; put < 400 && lane.in->call.rank != last; ++put)
+    if (putTo(lane, last, 0, (char *)lane.in->inbox, KOLO_DEVICE_CHUNK_BYTES, 0))
+      return;
+}

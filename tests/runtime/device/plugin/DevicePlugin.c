@@ -52,7 +52,8 @@ static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, 
                                        {.name = "networkAllReduce", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "networkHang", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "nodesAllGather", .run = runNot, .scratchBytes = noScratch},
-                                       {.name = "hostAllGather", .run = runNot, .scratchBytes = noScratch}};
+                                       {.name = "hostAllGather", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "networkFlood", .run = runNot, .scratchBytes = noScratch}};
 #if defined(__x86_64__)
 static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, averageKernels}};
 #else
@@ -66,7 +67,7 @@ static const char *const kernels[] = {
     "ringAllGather",    "pullAllReduce",       "scratchAllReduce",     "hang",
     "directAllToAll",   "directGather_tables", "directScatter_tables", "ownAllGather_tables",
     "networkAllGather", "networkAllReduce",    "networkHang",          "networkAllGather",
-    "ringAllGather"};
+    "ringAllGather",    "networkFlood"};
 /* That of "hang" is missing, although the manifest says that it takes tables. */
 static const char *const tableKernels[] = {"ringAllGather_tables",
                                            NULL,
@@ -80,9 +81,11 @@ static const char *const tableKernels[] = {"ringAllGather_tables",
                                            NULL,
                                            NULL,
                                            NULL,
+                                           NULL,
                                            NULL};
-static int64_t (*const inboxBytes[])(const KoloShape *) = {
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, slotPerRank, slotPerRank, noScratch, slotPerRank, NULL};
+static int64_t (*const inboxBytes[])(const KoloShape *) = {NULL,      NULL,        NULL, NULL,        NULL,
+                                                           NULL,      NULL,        NULL, slotPerRank, slotPerRank,
+                                                           noScratch, slotPerRank, NULL, slotPerRank};
 static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}, {KOLO_F16, KOLO_AVERAGE}};
 static const char noImage[] = ".version 7.0";
 static KoloDeviceImage images[] = {
