@@ -7,6 +7,7 @@
 #include "targets/package/Package.h"
 
 #include <cstdio>
+#include <string_view>
 
 int main(int argc, char **argv) {
   using namespace kolo;
@@ -24,6 +25,8 @@ int main(int argc, char **argv) {
   auto context = test::makeContext();
   cpu::loadCpuTarget(*context);
   mlir::OwningOpRef<mlir::ModuleOp> module = test::emit(*context, argv[1], meshes);
+  if (std::string_view(argv[2]) == "staged")
+    test::useStagedNetwork(*module);
   auto compileForDevices = [](mlir::ModuleOp programs) -> llvm::Expected<DeviceCode> {
     auto image = test::compileForStandIn(programs, test::everything());
     if (!image)

@@ -40,8 +40,10 @@ std::vector<Case> casesOf(const test::DeviceAlgorithm &algorithm, const std::vec
   return cases;
 }
 
-void runCase(const test::DeviceAlgorithm &algorithm, const Case &one, CallShape shape, uint64_t numSeeds) {
+void runCase(const Shipped &shipped, const test::DeviceAlgorithm &algorithm, const Case &one, CallShape shape,
+             uint64_t numSeeds) {
   shape.ranksPerDevice = one.ranksPerDevice;
+  shape.hosts = hostsFor(shipped, one.call.mesh, int(one.ranksPerDevice));
   ExecutedCall executed(algorithm, one.call, shape);
   for (uint64_t seed = 1; seed <= numSeeds; ++seed)
     ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, numCalls), "")
@@ -50,9 +52,10 @@ void runCase(const test::DeviceAlgorithm &algorithm, const Case &one, CallShape 
 }
 
 /// So many schedules of each case; fewer of large ones.
-void runCases(const test::DeviceAlgorithm &algorithm, const std::vector<int64_t> &counts, uint64_t numSeeds) {
+void runCases(const Shipped &shipped, const std::vector<int64_t> &counts, uint64_t numSeeds) {
+  test::DeviceAlgorithm algorithm(shipped.algorithm, shipped.protocol);
   for (const Case &one : casesOf(algorithm, counts))
-    runCase(algorithm, one, {}, std::max<uint64_t>(1, numSeeds * 2 / uint64_t(one.call.mesh.numRanks())));
+    runCase(shipped, algorithm, one, {}, std::max<uint64_t>(1, numSeeds * 2 / uint64_t(one.call.mesh.numRanks())));
 }
 
 std::string nameOf(const testing::TestParamInfo<Shipped> &info) {
@@ -74,16 +77,14 @@ std::vector<Shipped> fewShipped() {
 
 class ExecutedAlgorithms : public testing::TestWithParam<Shipped> {};
 
-TEST_P(ExecutedAlgorithms, GiveTheReferencesBitsUnderWeakMemory) {
-  runCases({GetParam().algorithm, GetParam().protocol}, {37, 256}, 4);
-}
+TEST_P(ExecutedAlgorithms, GiveTheReferencesBitsUnderWeakMemory) { runCases(GetParam(), {37, 256}, 4); }
 
 /// Of as few ranks as there may be, with two warps each: small enough for many schedules.
 TEST_P(ExecutedAlgorithms, GiveTheReferencesBitsUnderManySchedules) {
   test::DeviceAlgorithm algorithm(GetParam().algorithm, GetParam().protocol);
   std::vector<Case> cases = casesOf(algorithm, {37});
   auto ranksOf = [](const Case &one) { return one.call.mesh.numRanks(); };
-  runCase(algorithm, *std::ranges::min_element(cases, {}, ranksOf), {.lanes = 1, .threads = 64}, 200);
+  runCase(GetParam(), algorithm, *std::ranges::min_element(cases, {}, ranksOf), {.lanes = 1, .threads = 64}, 200);
 }
 
 INSTANTIATE_TEST_SUITE_P(Few, ExecutedAlgorithms, testing::ValuesIn(fewShipped()), nameOf);
@@ -91,9 +92,8 @@ INSTANTIATE_TEST_SUITE_P(Few, ExecutedAlgorithms, testing::ValuesIn(fewShipped()
 class HeavyExecutedAlgorithms : public testing::TestWithParam<Shipped> {};
 
 TEST_P(HeavyExecutedAlgorithms, GiveTheReferencesBitsUnderThousandsOfSchedules) {
-  test::DeviceAlgorithm algorithm(GetParam().algorithm, GetParam().protocol);
-  runCases(algorithm, {0, 1, 18, 37, 260}, 120);
-  runCases(algorithm, {3001}, 2);
+  runCases(GetParam(), {0, 1, 18, 37, 260}, 120);
+  runCases(GetParam(), {3001}, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HeavyExecutedAlgorithms, testing::ValuesIn(allShipped()), nameOf);

@@ -94,12 +94,36 @@ void ExecutedCall::record() {
     Device &device = devices.emplace_back();
     device.kernel = record.kernel;
     device.launch.argument = uint64_t(reinterpret_cast<uintptr_t>(record.argument));
-    device.invocations = static_cast<const KoloDeviceInvocation *>(record.readable);
+    device.invocations = record.readable;
     device.launch.gridX = record.gridX, device.launch.gridY = record.gridY,
     device.launch.numThreads = record.numThreads;
     for (uint32_t y = 0; y < record.gridY; ++y)
-      device.ranks.push_back(size_t(device.invocations[y].rank));
+      device.ranks.push_back(size_t(invocationOf(device, y).rank));
   }
+  if (!shape.hosts.empty())
+    spread();
+}
+
+/// Those of programs that use a staged network are longer.
+const KoloDeviceInvocation &ExecutedCall::invocationOf(const Device &device, size_t index) const {
+  if (shape.hosts.empty())
+    return static_cast<const KoloDeviceInvocation *>(device.invocations)[index];
+  return static_cast<const KoloDeviceNetworkInvocation *>(device.invocations)[index].call;
+}
+
+/// What the runtime has set up for one host becomes what ranks of several have.
+void ExecutedCall::spread() {
+  auto readable = [](uint64_t address) -> const std::byte * {
+    for (const StandInMemory &memory : listMemory())
+      if (address - memory.address < memory.sizeBytes)
+        return static_cast<const std::byte *>(memory.readable) + (address - memory.address);
+    throw std::runtime_error("a table of the runtime is in no memory");
+  };
+  const auto numSemaphores = size_t(algorithm.info().numSemaphores);
+  network = std::make_unique<NetworkModel>(shape.hosts, size_t(shape.lanes), numSemaphores, readable);
+  for (Device &device : devices)
+    device.launch.argument = network->addInvocations(
+        {static_cast<const KoloDeviceNetworkInvocation *>(device.invocations), device.ranks.size()});
 }
 
 void ExecutedCall::replaceText(const std::string &text) {
@@ -133,12 +157,17 @@ void ExecutedCall::makeExecutor(int numCalls, size_t numAbsent) {
         queue.push_back({nullptr, forRanks(&ExecutedCall::checkCall, number)});
     }
   }
-  executor = std::make_unique<Executor>(queues);
+  HostService service;
+  if (network)
+    service = {network->numThreads(), [this](Memory &memory, uint32_t first) { network->serve(memory, first); }};
+  executor = std::make_unique<Executor>(queues, std::move(service));
   executorCalls = numCalls, executorAbsent = numAbsent;
   for (const StandInMemory &memory : listMemory()) {
     executor->memory().addRegion(memory.address, memory.sizeBytes, static_cast<const std::byte *>(memory.readable),
                                  isOfTables(memory));
   }
+  if (network)
+    network->addRegions(executor->memory());
 }
 
 bool ExecutedCall::isOfTables(const StandInMemory &memory) const {
@@ -153,12 +182,14 @@ ExecutedCall::Object ExecutedCall::objectOf(uint32_t line) const {
   for (const StandInMemory &memory : listMemory())
     if (address - memory.address < memory.sizeBytes && isOfTables(memory))
       return Object::Tables;
+  if (network && network->isOfTables(address))
+    return Object::Tables;
   for (const Module::Table &table : module->tables)
     if (address - uint64_t(reinterpret_cast<uintptr_t>(table.content.get())) < table.sizeBytes)
       return Object::Tables;
   for (const Device &device : devices)
     for (size_t rank = 0; rank < device.ranks.size(); ++rank) {
-      const auto &invocation = device.invocations[rank];
+      const KoloDeviceInvocation &invocation = invocationOf(device, rank);
       if (address == uint64_t(reinterpret_cast<uintptr_t>(invocation.abort)))
         return Object::Abort;
       if (address - uint64_t(reinterpret_cast<uintptr_t>(invocation.failures)) <
@@ -229,6 +260,8 @@ std::string ExecutedCall::run(const Style &style, int numCalls) {
   makeExecutor(numCalls, 0);
   wrong.clear();
   try {
+    if (network)
+      network->reset(style.seed);
     executor->run(style);
   } catch (const Problem &problem) {
     wrong += problem.what();
@@ -259,13 +292,15 @@ std::string ExecutedCall::runWithout(const Style &style, size_t numAbsent) {
   makeExecutor(1, numAbsent);
   wrong.clear();
   try {
+    if (network)
+      network->reset(style.seed);
     executor->run(style);
     for (size_t index = 0, place = 0; index < devices.size(); ++index) {
       if (devices[index].ranks.front() < numAbsent)
         continue;
-      const KoloDeviceInvocation *invocation = devices[index].invocations;
+      const KoloDeviceInvocation &invocation = invocationOf(devices[index], 0);
       for (int lane = 0; lane < shape.lanes; ++lane)
-        checkFailure(executor->memory(), executor->watchingThread(place), *invocation, lane);
+        checkFailure(executor->memory(), executor->watchingThread(place), invocation, lane);
       ++place;
     }
   } catch (const Problem &problem) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "Executor.h"
+#include "NetworkModel.h"
 
 #include "../gpu/Support.h"
 #include "../runtime/device/standin/Kernel.h"
@@ -18,7 +19,8 @@ struct CallShape {
   int lanes = 2, threads = 64;
   int timeoutMs = 30000;
   size_t ranksPerDevice = 1;
-  bool isAligned = false; // buffers to 64 bytes; else to elements, each rank's in its own way
+  bool isAligned = false;      // buffers to 64 bytes; else to elements, each rank's in its own way
+  std::vector<int> hosts = {}; // by rank, of a program that uses a staged network; else empty
 };
 
 class ExecutedCall {
@@ -40,6 +42,8 @@ public:
   std::string runWithout(const Style &style, size_t numAbsent);
 
   Counts counts() const { return executor->counts(); }
+  /// Has hosts do something wrong.
+  void setFault(NetworkFault fault) { network->fault = fault; }
   uint64_t elapsedNs() const { return executor->elapsedNs(); }
   bool isExecuted(uint32_t line) const { return executor->isExecuted(line); }
   /// What a line has accessed last.
@@ -56,9 +60,11 @@ private:
     Launch launch;
     std::vector<size_t> ranks;
     std::string kernel;
-    const KoloDeviceInvocation *invocations = nullptr; // of its ranks, where the host reads them
+    const void *invocations = nullptr; // of its ranks, where the host reads them
   };
+  const KoloDeviceInvocation &invocationOf(const Device &device, size_t index) const;
   void makeBuffers();
+  void spread();
   bool isOfTables(const StandInMemory &memory) const;
   void record();
   void makeExecutor(int numCalls, size_t numAbsent);
@@ -79,6 +85,7 @@ private:
   std::vector<Device> devices;
   std::string ownText;
   std::unique_ptr<Module> module;
+  std::unique_ptr<NetworkModel> network; // of a staged network
   std::unique_ptr<Executor> executor;
   std::vector<std::vector<test::Bytes>> data, results; // by call and rank
   int executorCalls = 0;

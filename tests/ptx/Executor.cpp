@@ -36,7 +36,8 @@ Sizes deepestSizes(const Module &module, uint32_t number, std::vector<std::optio
 
 } // namespace
 
-Executor::Executor(const std::vector<std::vector<Task>> &ofQueues) : queues(ofQueues), devices(ofQueues.size()) {
+Executor::Executor(const std::vector<std::vector<Task>> &ofQueues, HostService ofHosts)
+    : queues(ofQueues), service(std::move(ofHosts)), devices(ofQueues.size()) {
   std::vector<ThreadPlace> places;
   uint32_t numBlocks = 0;
   for (size_t number = 0; number < queues.size(); ++number) {
@@ -53,7 +54,8 @@ Executor::Executor(const std::vector<std::vector<Task>> &ofQueues) : queues(ofQu
       places.insert(places.end(), launch->numThreads, ThreadPlace{numBlocks++, uint32_t(number)});
     }
   }
-  for (size_t number = 0; number < 2 * queues.size(); ++number) // of the host: see hostThread, watchingThread
+  // Of the host: see serviceThread, hostThread, watchingThread.
+  for (size_t number = 0; number < service.numThreads + 2 * queues.size(); ++number)
     places.push_back({numBlocks++, uint32_t(queues.size() + number)});
   memoryThreads = places.size();
   ownMemory = std::make_unique<Memory>(std::move(places));
@@ -163,6 +165,9 @@ void Executor::run(const Style &style) {
         advance(number);
     if (std::ranges::all_of(devices, [](const Device &device) { return !device.launch; }))
       break;
+    if (service.serve)
+      for (uint32_t times = random.below(8); times > 0; --times)
+        service.serve(*ownMemory, serviceThread());
     Warp *warp = pickWarp();
     runWarp(*warp, 1 + random.below(mostBudget));
     if (now > style.mostSteps)

@@ -28,6 +28,12 @@ struct Style {
   uint64_t mostSteps = 30'000'000;
 };
 
+/// What threads of the host do while kernels run, again and again, as threads from `first` on of the memory.
+struct HostService {
+  size_t numThreads = 0;
+  std::function<void(Memory &memory, uint32_t first)> serve;
+};
+
 /// Of one kernel, or of several one after the other.
 struct Counts {
   uint64_t longestThread = 0;                                  // instructions
@@ -39,7 +45,7 @@ struct Counts {
 class Executor {
 public:
   /// As many devices as there are queues. All launches of a device have the same grid; each device has one at least.
-  explicit Executor(const std::vector<std::vector<Task>> &queues);
+  explicit Executor(const std::vector<std::vector<Task>> &queues, HostService service = {});
   ~Executor();
   Memory &memory() { return *ownMemory; }
 
@@ -58,6 +64,8 @@ public:
   uint32_t watchingThread(size_t device) const { return uint32_t(memoryThreads - queues.size() + device); }
 
 private:
+  uint32_t serviceThread() const { return uint32_t(memoryThreads - 2 * queues.size() - service.numThreads); }
+
   static constexpr uint64_t nanosecondsPerInstruction = 20;
   struct Bases {
     uint32_t preds = 0, narrow = 0, wide = 0;
@@ -129,6 +137,7 @@ private:
   std::vector<uint32_t> threadsOf(const Device &device) const;
 
   const std::vector<std::vector<Task>> queues;
+  const HostService service;
   std::vector<Device> devices;
   std::vector<Warp *> warps; // of all devices
   std::unique_ptr<Memory> ownMemory;

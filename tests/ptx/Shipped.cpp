@@ -19,10 +19,20 @@ namespace ptx {
 
 std::vector<Shipped> allShipped() {
   std::vector<Shipped> shipped;
-  for (const char *protocol : {"bulk", "ll", "ll128", "coded", "coded-ll", "coded-ll128"})
+  for (const char *protocol : {"bulk", "staged", "ll", "ll128", "coded", "coded-ll", "coded-ll128"})
     for (const std::string &name : test::algorithmNames(protocol))
       shipped.push_back({name, protocol});
   return shipped;
+}
+
+std::vector<int> hostsFor(const Shipped &shipped, const runtime::Mesh &mesh, int ranksPerHost) {
+  if (shipped.protocol != "staged")
+    return {};
+  const int apart = int(mesh.numRanks() / mesh.dims().front().size);
+  std::vector<int> hosts;
+  for (int rank = 0; rank < mesh.numRanks(); ++rank)
+    hosts.push_back(rank / std::max(apart, ranksPerHost));
+  return hosts;
 }
 
 void setDeviceOptions(const DeviceOptions &options) { chosenOptions = options; }
@@ -34,7 +44,7 @@ std::vector<std::string> test::algorithmNames(const std::string &protocol) {
     return codedAlgorithmNames();
   if (protocol == "coded-ll" || protocol == "coded-ll128")
     return codedPacketAlgorithmNames();
-  return protocol == "bulk" ? sweptAlgorithmNames() : packetAlgorithmNames();
+  return protocol == "bulk" || protocol == "staged" ? sweptAlgorithmNames() : packetAlgorithmNames();
 }
 
 runtime::Plugin test::loadAlgorithm(const std::string &name, const std::string &protocol, const std::string &) {
@@ -42,6 +52,8 @@ runtime::Plugin test::loadAlgorithm(const std::string &name, const std::string &
   cpu::loadCpuTarget(*context);
   mlir::OwningOpRef<mlir::ModuleOp> module =
       emit(*context, name, deviceMeshes(definitionOf(name).mesh.dims.size()), {});
+  if (protocol == "staged")
+    useStagedNetwork(*module);
   auto compile = [](mlir::ModuleOp programs) -> llvm::Expected<DeviceCode> {
     DeviceCode code{chosenOptions, {}};
     auto started = cuda::startImage(programs, {}, code.options, "sm_90");
