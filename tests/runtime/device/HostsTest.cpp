@@ -66,7 +66,7 @@ TEST(DeviceHosts, CallsOfManyShapesGrowWhatTheyNeed) {
                       [&](Communicator &host) -> std::string {
                         Member member(host, {"networkAllReduce", 1, 4}, small);
                         std::string wrong;
-                        for (int64_t count = 1; count < 200000 && wrong.empty(); count = count * 3 + 1) {
+                        for (int64_t count = 1; count < 300000 && wrong.empty(); count = count * 3 + 1) {
                           member.changeJob({count % 2 ? "networkAllReduce" : "networkAllGather", count, 4});
                           wrong = member.run(2);
                         }
@@ -321,6 +321,28 @@ TEST(DeviceHosts, ADisagreementBetweenHostsEndsTheCallOnAllRanks) {
     };
     EXPECT_EQ(onDevices(ranks, body), "") << ranks.name;
   }
+}
+
+TEST(DeviceHosts, ADisagreementOnCallsThatWereMadeBeforeIsNoticedWithin64Calls) {
+  EXPECT_EQ(onDevices(twoHosts,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 801, 2});
+                        Status status;
+                        for (int64_t count : {799, 801}) {
+                          member.job.count = count;
+                          if (status = member.finish(); !status.isOk())
+                            return status.message();
+                        }
+                        member.job.count = rankOf(member) == 0 ? 799 : 801;
+                        for (int call = 0; call < 64 && status.isOk(); ++call)
+                          status = member.finish();
+                        for (int look = 0; look < 1000 && status.isOk(); ++look) {
+                          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                          status = member.communicator.query();
+                        }
+                        return expectFailure(status, StatusCode::Mismatch, {"ranks disagree on"});
+                      }),
+            "");
 }
 
 TEST(DeviceHosts, ACallThatOneHostRefusesEndsItForAll) {
