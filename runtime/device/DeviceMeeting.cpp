@@ -130,6 +130,8 @@ void DeviceMeeting::leave(bool isWell) {
   next().purpose = DevicePurpose::Leave;
   if (!isWell || !perform().isOk())
     peers().waitUntilQuiet();
+  if (calls) // what still comes finds no object that it is about
+    peers().links()->setNoteTaker([](int, std::span<const std::byte>) { return Status(); });
   keepForPeers(std::move(boards.own)); // another thread may still read the board
 }
 

@@ -72,6 +72,7 @@ Status DeviceWatch::checkUsable() {
 }
 
 Status DeviceWatch::query() {
+  hearHosts();
   if (Status status = checkUsable(); !status.isOk())
     return status;
   const std::optional<int> lost = lostPeer();
@@ -98,6 +99,12 @@ void DeviceWatch::abort() {
     (void)ranks.meeting->peers().abort(abortedHere());
   wasAborted.store(true, std::memory_order_release);
   abortLaunches();
+}
+
+/// Where there is no DeviceProxy, nobody else does.
+void DeviceWatch::hearHosts() const {
+  if (ranks.areOnHosts())
+    ranks.meeting->peers().links()->progress();
 }
 
 std::optional<int> DeviceWatch::lostPeer() const {
@@ -136,8 +143,8 @@ Status DeviceWatch::waitForLaunches(AfterAbort afterAbort) {
       abortLaunches();
       break;
     }
-    if (turn >= closeLooks && ranks.areOnHosts())
-      ranks.meeting->peers().links()->progress(); // where there is no DeviceProxy, nobody else hears other hosts
+    if (turn >= closeLooks)
+      hearHosts();
     if (turn >= closeLooks && ranks.meeting && !isAborted() && areToEnd(lost, noticed))
       abortLaunches();
   }

@@ -49,6 +49,7 @@ public:
 private:
   bool isAborted() const;
   Status abortedHere() const;
+  void hearHosts() const;
   std::optional<int> lostPeer() const;
   bool areToEnd(std::optional<int> &lost, Clock::time_point &noticed) const;
   Status causeOfEnd(std::optional<int> lost) const;

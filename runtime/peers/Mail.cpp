@@ -149,7 +149,7 @@ std::vector<std::byte> write(const Mail &mail) {
   Writer writer(bytes);
   writer.put(mailVersion);
   writer.put(static_cast<uint16_t>(mail.kind));
-  writer.put(uint32_t(0));
+  writer.put(static_cast<uint32_t>(mail.note.size())); // 0 for other kinds
   if (isNote) {
     std::ranges::copy(mail.note, writer.next(mail.note.size()).begin());
     return bytes;
@@ -188,21 +188,22 @@ Result<Mail> parseMail(std::span<const std::byte> bytes) {
   if (auto version = head.get<uint16_t>(); version != mailVersion)
     return error(StatusCode::Mismatch, "a mail of version {}, not {}", version, mailVersion);
   auto kind = head.get<uint16_t>();
+  const auto ofNote = head.get<uint32_t>();
+  const bool isNote = kind == static_cast<uint16_t>(MailKind::Note);
   if (kind < static_cast<uint16_t>(MailKind::Round) || kind > static_cast<uint16_t>(MailKind::Note) ||
-      head.get<uint32_t>() != 0)
+      (ofNote != 0 && !isNote))
     return error(StatusCode::Mismatch, "a mail of the unknown kind {}", kind);
   Mail mail;
   mail.kind = static_cast<MailKind>(kind);
   bool isRound = mail.kind == MailKind::Round;
   std::span<const std::byte> body = bytes.subspan(headBytes);
-  if (mail.kind == MailKind::Note && !body.empty() && body.size() <= maxNoteBytes) {
+  if (isNote && !body.empty() && body.size() <= maxNoteBytes && body.size() == ofNote) {
     mail.note.assign(body.begin(), body.end());
     return mail;
   }
   bool isSizeRight = isRound ? bytes.size() >= roundHeadBytes : body.size() == abortBytes;
   Reader reader(body);
-  if (mail.kind == MailKind::Note || !isSizeRight ||
-      !(isRound ? readRound(reader, body, mail) : readAbort(reader, mail)))
+  if (isNote || !isSizeRight || !(isRound ? readRound(reader, body, mail) : readAbort(reader, mail)))
     return error(StatusCode::Mismatch, "a mail of kind {} and {} bytes that nobody writes", kind, bytes.size());
   return mail;
 }

@@ -84,6 +84,32 @@ TEST_P(Contract, SourcesMayBeOverwrittenAfterTheFlush) {
   EXPECT_EQ(std::memcmp(landing.data(), copy.data(), sizeBytes), 0);
 }
 
+/// Pieces through few chunks, as a DeviceProxy sends them: each chunk is poisoned once it is free.
+TEST_P(Contract, ASourceMayBeOverwrittenOnceItsPutIsCounted) {
+  ConnectedRanks world(GetParam(), 2);
+  constexpr size_t numPieces = 40, pieceBytes = 128 << 10, numChunks = 4;
+  Landing landing(numPieces * pieceBytes, 2);
+  ASSERT_TRUE(world[1].registerMemory(landing.registration(1)).isOk());
+  std::vector<std::byte> data = makeData(numPieces * pieceBytes, 6), chunks(numChunks * pieceBytes);
+  std::array<uint64_t, numPieces> begun = {};
+  const Path path = {1, 3};
+  for (size_t piece = 0; piece < numPieces; ++piece) {
+    auto chunk = std::span(chunks).subspan(piece % numChunks * pieceBytes, pieceBytes);
+    if (piece >= numChunks)
+      ASSERT_TRUE(world.runUntil([&] { return world[0].countPuts(path).numFlushed >= begun[piece - numChunks]; }));
+    std::ranges::fill(chunk, std::byte(0xee));
+    std::ranges::copy(std::span(data).subspan(piece * pieceBytes, pieceBytes), chunk.begin());
+    ASSERT_TRUE(world[0].put(path, {1, 0, piece * pieceBytes}, chunk.data(), pieceBytes).isOk());
+    begun[piece] = world[0].countPuts(path).numBegun;
+    if (piece % 7 == 0)
+      ASSERT_TRUE(world[0].signal(path, {1, 0, piece / 7 + 1}).isOk());
+  }
+  ASSERT_TRUE(world[0].signal(path, {1, 0, numPieces}).isOk());
+  ASSERT_TRUE(world.runUntil([&] { return landing.cell(3, 0, 0).hasReached(numPieces); }));
+  EXPECT_EQ(std::memcmp(landing.data(), data.data(), data.size()), 0);
+  EXPECT_TRUE(world.runUntil([&] { return world[0].countPuts(path).numFlushed >= begun.back(); }));
+}
+
 TEST_P(Contract, ASignalFollowsAPutThatIsOnItsWayAlready) {
   ConnectedRanks world(GetParam(), 2);
   std::vector<std::byte> data = makeData(32 << 20, 7);

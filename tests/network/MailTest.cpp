@@ -79,6 +79,9 @@ TEST(Mail, ComesBackAsItWas) {
   EXPECT_EQ(abort->cause.code(), StatusCode::PeerLost);
   EXPECT_EQ(abort->cause.rank(), 2);
   EXPECT_EQ(abort->cause.message(), "rank 2 has ended");
+  Result<Mail> note = parseMail(all[4]);
+  ASSERT_TRUE(note.isOk());
+  EXPECT_EQ(note->note, std::vector<std::byte>(30, std::byte(7)));
 }
 
 TEST(Mail, ARecordKeepsWhatPeersCompare) {

@@ -187,6 +187,10 @@ std::vector<std::vector<std::byte>> seeds() {
     text.insert(text.begin(), head.begin(), head.end());
     add(5, text);
   }
+  Mail note;
+  note.kind = MailKind::Note;
+  note.note = published;
+  add(3, write(note));
   std::vector<std::byte> stream;
   auto append = [&](const tcp::Message &message) {
     tcp::MessageBytes head = tcp::write(message);

@@ -1,7 +1,10 @@
 // Devices on several hosts, which KOLO_HOSTID makes of processes of one: what kernels send to other hosts takes the
 // network.
+#include "../../support/Sanitizers.h"
 #include "device/Graph.h"
 #include "device/Member.h"
+
+#include <pthread.h>
 
 #include <csignal>
 
@@ -63,7 +66,7 @@ TEST(DeviceHosts, CallsOfManyShapesGrowWhatTheyNeed) {
                       [&](Communicator &host) -> std::string {
                         Member member(host, {"networkAllReduce", 1, 4}, small);
                         std::string wrong;
-                        for (int64_t count = 1; count < 200000 && wrong.empty(); count = count * 3 + 1) {
+                        for (int64_t count = 1; count < 300000 && wrong.empty(); count = count * 3 + 1) {
                           member.changeJob({count % 2 ? "networkAllReduce" : "networkAllGather", count, 4});
                           wrong = member.run(2);
                         }
@@ -304,19 +307,42 @@ TEST(DeviceHosts, ADisagreementOnOneHostEndsTheCallOnAllRanks) {
 TEST(DeviceHosts, ADisagreementBetweenHostsEndsTheCallOnAllRanks) {
   for (const Arrangement &ranks : arrangements) {
     auto body = [&](Communicator &host) -> std::string {
-      Member member(host, {"networkAllGather", 800, ranks.numRanks});
+      Member member(host, {"networkAllGather", 801, ranks.numRanks});
       const bool isLast = rankOf(member) >= ranks.numRanks / 2;
-      std::string wrong = member.run(2);
-      member.job.count = isLast ? 799 : 800;
-      Status status = member.finish(); // of equal sizes for the network, so that nothing else tells
+      Status status = member.finish(); // already here, a rank that is ahead may end all
+      member.job.count = isLast ? 799 : 801;
+      if (status.isOk())
+        status = member.finish();
       for (int look = 0; look < 1000 && status.isOk(); ++look) {
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
         status = member.communicator.query();
       }
-      return wrong + expectFailure(status, StatusCode::Mismatch, {"ranks disagree on count", "799", "800"});
+      return expectFailure(status, StatusCode::Mismatch, {"ranks disagree on count", "799", "801"});
     };
     EXPECT_EQ(onDevices(ranks, body), "") << ranks.name;
   }
+}
+
+TEST(DeviceHosts, ADisagreementOnCallsThatWereMadeBeforeIsNoticedWithin64Calls) {
+  EXPECT_EQ(onDevices(twoHosts,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 801, 2});
+                        Status status;
+                        for (int64_t count : {799, 801}) {
+                          member.job.count = count;
+                          if (status = member.finish(); !status.isOk())
+                            return status.message();
+                        }
+                        member.job.count = rankOf(member) == 0 ? 799 : 801;
+                        for (int call = 0; call < 64 && status.isOk(); ++call)
+                          status = member.finish();
+                        for (int look = 0; look < 1000 && status.isOk(); ++look) {
+                          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                          status = member.communicator.query();
+                        }
+                        return expectFailure(status, StatusCode::Mismatch, {"ranks disagree on"});
+                      }),
+            "");
 }
 
 TEST(DeviceHosts, ACallThatOneHostRefusesEndsItForAll) {
@@ -349,6 +375,27 @@ TEST(DeviceHosts, MemoryThatOneRankCannotRegisterIsToldToAll) {
                                                          {"registering", "bytes of the host's memory"});
                         unsetenv("KOLO_STANDIN_PINNED");
                         return wrong + member.run(1);
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, AThreadThatOneRankCannotMakeIsToldToAll) {
+  if (isThreadSanitized)
+    GTEST_SKIP() << "the thread sanitizer sets the size of stacks itself";
+  EXPECT_EQ(onDevices(twoHosts,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 1000, 2});
+                        pthread_attr_t usual, tooLarge;
+                        pthread_getattr_default_np(&usual);
+                        pthread_getattr_default_np(&tooLarge);
+                        pthread_attr_setstacksize(&tooLarge, size_t(1) << 46);
+                        if (rankOf(member) == 1)
+                          pthread_setattr_default_np(&tooLarge);
+                        Status status = member.start();
+                        pthread_setattr_default_np(&usual);
+                        return expectStatus(status, StatusCode::SystemError,
+                                            {"the thread that writes to other hosts cannot be started"}) +
+                               member.run(2);
                       }),
             "");
 }

@@ -168,6 +168,24 @@ TEST(StandIn, AFailureStaysWithTheContext) {
   fail(0, CUDA_SUCCESS);
 }
 
+TEST(StandIn, RegistersNoByteOfTheHostTwice) {
+  const KoloDeviceDriver &driver = cudaLibrary();
+  KoloDriverDevice description;
+  ASSERT_EQ(driver.openDevice(0, &description), KOLO_DRIVER_OK);
+  ScopedVariable limit("KOLO_STANDIN_PINNED", "8192");
+  std::vector<std::byte> memory(10000);
+  void *address = nullptr;
+  const int64_t before = liveHandles();
+  EXPECT_EQ(driver.registerHost(0, memory.data(), 4096, &address), KOLO_DRIVER_OK);
+  EXPECT_EQ(address, memory.data());
+  EXPECT_EQ(driver.registerHost(0, memory.data() + 4095, 10, &address), KOLO_DRIVER_FAILED);
+  EXPECT_EQ(driver.registerHost(0, memory.data() + 4096, 5000, &address), KOLO_DRIVER_OUT_OF_MEMORY);
+  EXPECT_EQ(driver.unregisterHost(0, memory.data() + 1), KOLO_DRIVER_FAILED);
+  EXPECT_EQ(driver.unregisterHost(0, memory.data()), KOLO_DRIVER_OK);
+  EXPECT_EQ(driver.unregisterHost(0, memory.data()), KOLO_DRIVER_FAILED);
+  EXPECT_EQ(liveHandles(), before);
+}
+
 TEST(StandIn, GraphsNeedACurrentContext) {
   CUstream stream = nullptr;
   CUgraph graph = nullptr;

@@ -133,9 +133,10 @@ public:
   static Result<DeviceCommunicator> createLocal(std::span<const int> devices, const DeviceOptions &options = {});
 
   /// One rank, that of `host`, on this device. The ranks of `host` are threads or processes, and may share devices.
+  /// They may be on several hosts; then `run` takes programs that were compiled for networks: see UnsupportedMesh.
   /// Fork before any function of this header is called. Collective, blocking. Errors as for createLocal, and Mismatch
-  /// (ranks disagree on options), Timeout, PeerLost, Aborted, SystemError (a rank is on another host). InvalidArgument,
-  /// too: the device has fewer hardware queues than ranks of this process on it, and one.
+  /// (ranks disagree on options), Timeout, PeerLost, Aborted, SystemError. InvalidArgument, too: the device has fewer
+  /// hardware queues than ranks of this process on it, and one.
   static Result<DeviceCommunicator> create(Communicator host, int device, const DeviceOptions &options = {});
 
   DeviceCommunicator(DeviceCommunicator &&) noexcept;
@@ -204,7 +205,8 @@ public:
   ///                    ranks that share a device have more streams than it has hardware queues. Of block tables:
   ///                    another number of entries than the rank has blocks, a negative or too large number, blocks
   ///                    of an output that overlap, or a block that is longer than `count`
-  ///   UnsupportedMesh  as for Communicator::run
+  ///   UnsupportedMesh  as for Communicator::run, and if ranks are on several hosts and the program has no code for
+  ///                    devices that crosses a network where it must: the message says how to compile it
   ///   BadPlugin        the plugin has no image for the device, or no code for the type and reduction
   ///   Mismatch         ranks disagree; the message says on what, or which block has two counts. Ranks that call
   ///   earlier return Ok and learn of it by

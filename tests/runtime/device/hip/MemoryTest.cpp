@@ -42,3 +42,19 @@ TEST(HipMemory, ForPeersIsFineGrainedWhereUncachedIsRefused) {
   EXPECT_EQ(flagsWithout({"KOLO_STANDIN_UNCACHED"}), fineGrained);
   EXPECT_NE(flagsWithout({"KOLO_STANDIN_FINE"}).find("hipExtMallocWithFlags"), std::string::npos);
 }
+
+TEST(HipMemory, OfTheHostIsRegisteredForDevices) {
+  std::string said = kolo::test::runProcesses(1, [](int) -> std::string {
+    const KoloDeviceDriver *driver = find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
+    std::vector<std::byte> memory(10000);
+    void *address = nullptr;
+    if (driver->open(KOLO_TEST_HIP_STANDIN, nullptr) != KOLO_DRIVER_OK ||
+        driver->registerHost(0, memory.data(), memory.size(), &address) != KOLO_DRIVER_OK)
+      return driver->lastError();
+    const bool isSame = address == memory.data();
+    bool isTwice = driver->registerHost(0, memory.data(), memory.size(), &address) == KOLO_DRIVER_OK;
+    bool isGone = driver->unregisterHost(0, memory.data()) == KOLO_DRIVER_OK;
+    return isSame && !isTwice && isGone ? "" : "wrong";
+  })[0];
+  EXPECT_EQ(said, "");
+}
