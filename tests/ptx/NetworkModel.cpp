@@ -125,7 +125,7 @@ void NetworkModel::serve(Memory &memory, uint32_t firstThread) {
   case 1:
     return send(memory, thread, rank, lane);
   default:
-    return deliver(memory, thread, rank);
+    return deliver(memory, firstThread, rank);
   }
 }
 
@@ -159,19 +159,21 @@ void NetworkModel::send(Memory &memory, uint32_t thread, size_t rank, size_t lan
   KoloDeviceQueue &queue = ranks[rank].queues[lane];
   if (request.kind == KOLO_DEVICE_PUT) {
     ++state.numFreed;
-    if (fault == NetworkFault::EarlyChunk)
+    const bool isEarly = fault == NetworkFault::EarlyChunk;
+    if (isEarly)
       store(memory, thread, &queue.freed, state.numFreed, release);
     message.content.resize(request.value);
     forPieces(addressOf(request.source), message.content.size(), [&](size_t offset, uint32_t size) {
       memory.load(thread, addressOf(request.source) + offset, size, weak, 0, message.content.data() + offset);
     });
-    store(memory, thread, &queue.freed, state.numFreed, release);
+    if (!isEarly)
+      store(memory, thread, &queue.freed, state.numFreed, release);
   }
   wires[{size_t(request.peer), rank, lane}].push_back(std::move(message));
 }
 
-/// The next message of one sender's lane to this rank.
-void NetworkModel::deliver(Memory &memory, uint32_t thread, size_t rank) {
+/// The next message of one sender's lane to this rank. A message comes after what its sender did.
+void NetworkModel::deliver(Memory &memory, uint32_t firstThread, size_t rank) {
   const Wire first = {rank, random.below(uint32_t(ranks.size())), random.below(uint32_t(numLanes))};
   auto found = wires.find(first);
   if (found == wires.end() || found->second.empty())
@@ -184,6 +186,8 @@ void NetworkModel::deliver(Memory &memory, uint32_t thread, size_t rank) {
       next = signal;
   const Message message = std::move(*next);
   waiting.erase(next);
+  const auto sender = uint32_t(firstThread + std::get<1>(first)), thread = uint32_t(firstThread + ranks.size() + rank);
+  memory.order({sender}, {thread});
   if (isSignal(message))
     signal(memory, thread, ranks[rank], first, message);
   else

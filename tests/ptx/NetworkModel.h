@@ -1,5 +1,6 @@
-// What the hosts do for kernels whose peers are on several hosts, in memory as weak as that of the kernels. A thread of
-// each rank's host reads requests and chunks, and writes to its own rank's inbox and cells what came from other hosts.
+// What the hosts do for kernels whose peers are on several hosts, in memory as weak as that of the kernels. Of each
+// rank's host, one thread reads requests and chunks. Another one writes to the rank's inbox and cells what came from
+// other hosts.
 #pragma once
 
 #include "Memory.h"
@@ -38,8 +39,8 @@ public:
   void addRegions(Memory &memory) const;
   bool isOfTables(uint64_t address) const;
   void reset(uint64_t seed);
-  size_t numThreads() const { return hosts.size(); }
-  /// One step of a rank that chance chooses, by thread firstThread + its number.
+  size_t numThreads() const { return 2 * hosts.size(); }
+  /// One step of a thread that chance chooses: from firstThread on are those that read, by rank, then those that write.
   void serve(Memory &memory, uint32_t firstThread);
 
   NetworkFault fault = NetworkFault::None;
@@ -74,7 +75,7 @@ private:
   const uint64_t *rowOf(const void *table, size_t rank);
   void take(Memory &memory, uint32_t thread, Rank &rank, size_t lane);
   void send(Memory &memory, uint32_t thread, size_t rank, size_t lane);
-  void deliver(Memory &memory, uint32_t thread, size_t rank);
+  void deliver(Memory &memory, uint32_t firstThread, size_t rank);
   void put(Memory &memory, uint32_t thread, const Rank &receiver, const Message &message);
   void signal(Memory &memory, uint32_t thread, const Rank &receiver, const Wire &wire, const Message &message);
   size_t cellBytes() const { return numLanes * numCellSemaphores() * hosts.size() * KOLO_DEVICE_CELL_BYTES; }
