@@ -142,7 +142,7 @@ class Sizes(ToolTest):
             loop = ("%many = arith.constant 1099511627776 : index\n"
                     f"scf.for %q = %c1 to %many step %c1 {{\n{body}\n}}\n")
             self.write("large.mlir", text.replace("  kolo.chan.flush", loop + "  kolo.chan.flush"))
-            outcome = self.kolo("check", "large.mlir", "--budget", "4M", timeout=60)
+            outcome = self.kolo("check", "large.mlir", "--budget", "1M", timeout=60)
             if body:
                 self.assertEqual(outcome.code, 2, str(outcome))
                 self.assertIn("mesh rank=4 cannot be checked: " + says, outcome.err)

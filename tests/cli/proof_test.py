@@ -139,7 +139,7 @@ class AllSizes(ProofTest):
 
     def test_stand_for_a_whole_machine(self):
         """By itself its proof takes gigabytes, as the refusal with a budget of one says of a program without a rule."""
-        self.proves("frontierAllReduce", "--mesh", "node=9408,gpu=8", "--pipeline", "32" if IS_WHOLE else "8", "--budget", "64M",
+        self.proves("frontierAllReduce", "--mesh", "node=9408,gpu=8", "--pipeline", "32" if IS_WHOLE else "4", "--budget", "64M",
                     "--transport", "node=network,gpu=shared")
 
 

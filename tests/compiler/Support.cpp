@@ -32,10 +32,10 @@ PluginFile readPlugin(const std::string &path) {
   return {bytes.substr(0, footer.elfBytes), bytes.substr(footer.elfBytes, footer.manifestBytes)};
 }
 
-PluginFile compilePlugin(const std::string &name, const std::vector<Sizes> &meshes, bool optimize) {
-  TemporaryFolder folder;
+void compilePluginTo(const std::string &path, const std::string &name, const std::vector<Sizes> &meshes,
+                     bool optimize) {
   const dsl::Definition &definition = definitionOf(name);
-  tools::CompileRequest request{{definition}, {}, folder.file("plugin.so"), optimize};
+  tools::CompileRequest request{{definition}, {}, path, optimize};
   for (const Sizes &sizes : meshes) {
     request.meshes.push_back(namedMesh(definition, sizes));
     int64_t numRanks = request.meshes.back().numRanks();
@@ -45,7 +45,13 @@ PluginFile compilePlugin(const std::string &name, const std::vector<Sizes> &mesh
     }
   }
   tools::compile(request);
-  return readPlugin(folder.file("plugin.so"));
+}
+
+PluginFile compilePlugin(const std::string &name, const std::vector<Sizes> &meshes, bool optimize) {
+  TemporaryFolder folder;
+  const std::string path = folder.file("plugin.so");
+  compilePluginTo(path, name, meshes, optimize);
+  return readPlugin(path);
 }
 
 } // namespace kolo::test

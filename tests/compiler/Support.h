@@ -18,7 +18,8 @@ struct PluginFile {
   std::string library, manifest;
 };
 PluginFile readPlugin(const std::string &path);
-/// Compiles a shipped algorithm in this process. Smaller meshes may represent those of thousands of ranks.
+/// Compile a shipped algorithm in this process. Smaller meshes may represent those of thousands of ranks.
+void compilePluginTo(const std::string &path, const std::string &name, const std::vector<Sizes> &meshes, bool optimize);
 PluginFile compilePlugin(const std::string &name, const std::vector<Sizes> &meshes, bool optimize = true);
 
 } // namespace kolo::test

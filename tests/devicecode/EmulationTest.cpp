@@ -77,7 +77,11 @@ struct Calls {
     auto number = size_t(llvm::find(algorithms, algorithm) - algorithms.begin());
     std::vector<size_t> withAlgorithm = extents();
     withAlgorithm.push_back(algorithms.size());
-    std::vector<Choices> cases = pairwiseCover(withAlgorithm, 2, 7);
+    static std::map<std::vector<size_t>, std::vector<Choices>> covers; // which many tests of a process share
+    auto [cover, isNew] = covers.try_emplace(withAlgorithm);
+    if (isNew)
+      cover->second = pairwiseCover(withAlgorithm, 2, 7);
+    std::vector<Choices> cases = cover->second;
     EXPECT_TRUE(missingPairs(withAlgorithm, cases).empty());
     std::erase_if(cases, [&](const Choices &choices) { return choices[5] != number; });
     return cases;

@@ -19,6 +19,7 @@ DOOR = os.path.join(BUILD, "lib", f"libkolo_mpi_{ABI}.so")
 OPEN_MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
             "OMPI_MCA_btl_base_warn_component_unused": "0", "OMP_NUM_THREADS": "1"}
+BUILT = tempfile.TemporaryDirectory(prefix="tests-of-mpi-")
 # Programs of tests call little, so ranks connect early.
 SETTINGS = {"KOLO_STATS": "1", "KOLO_MPI_CARRY_FROM": "4"}
 
@@ -29,9 +30,11 @@ class MpiTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.directory)
 
     def build(self, source, compiler=os.environ["KOLO_MPI_CC"], name="program", flags=()):
-        program = os.path.join(self.directory, name)
-        subprocess.run([compiler, "-O1", *flags, "-o", program, os.path.join(HERE, source)], check=True, cwd=self.directory)
-        return program
+        """Each test has a copy of its own of what is compiled once."""
+        made = os.path.join(BUILT.name, re.sub(r"\W", "-", "_".join([source, compiler, *flags])))
+        if not os.path.exists(made):
+            subprocess.run([compiler, "-O1", *flags, "-o", made, os.path.join(HERE, source)], check=True, cwd=self.directory)
+        return shutil.copy(made, os.path.join(self.directory, name))
 
     def mpirun(self, ranks, *command, door=DOOR, seconds=100, perHost=None, **variables):
         """Returns the exit code and the output, both streams. Ranks write errors to a file: MPICH's launcher loses some of
@@ -302,6 +305,7 @@ class Fortran(MpiTest):
 def skip(why):
     print(f"skipped: {why}")
     sys.stdout.flush()
+    BUILT.cleanup()
     os._exit(77)
 
 

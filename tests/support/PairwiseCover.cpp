@@ -4,21 +4,46 @@
 #include <numeric>
 #include <random>
 #include <ranges>
-#include <set>
 
 namespace kolo::test {
 
 namespace {
 
-std::set<ChoicePair> allPairs(const std::vector<size_t> &extents) {
-  std::set<ChoicePair> pairs;
-  for (size_t a = 0; a < extents.size(); ++a)
-    for (size_t b = a + 1; b < extents.size(); ++b)
+/// Pairs of values, of which any are found in constant time.
+class Pairs {
+public:
+  /// All that there are.
+  explicit Pairs(const std::vector<size_t> &extents) : firstOf(extents.size() + 1) {
+    std::partial_sum(extents.begin(), extents.end(), firstOf.begin() + 1);
+    isHere.resize(firstOf.back() * firstOf.back());
+    for (size_t a = 0; a < extents.size(); ++a)
       for (size_t i = 0; i < extents[a]; ++i)
-        for (size_t j = 0; j < extents[b]; ++j)
-          pairs.insert({a, i, b, j});
-  return pairs;
-}
+        for (size_t b = a + 1; b < extents.size(); ++b)
+          for (size_t j = 0; j < extents[b]; ++j)
+            inOrder.push_back({a, i, b, j});
+    for (const ChoicePair &pair : inOrder)
+      isHere[indexOf(pair)] = true;
+  }
+
+  bool contains(const ChoicePair &pair) const { return isHere[indexOf(pair)]; }
+  const std::vector<ChoicePair> &all() const { return inOrder; }
+  void erase(const ChoicePair &pair) {
+    if (!contains(pair))
+      return;
+    isHere[indexOf(pair)] = false;
+    inOrder.erase(std::ranges::lower_bound(inOrder, pair));
+  }
+
+private:
+  size_t indexOf(const ChoicePair &pair) const {
+    auto [a, i, b, j] = pair;
+    return (firstOf[a] + i) * firstOf.back() + firstOf[b] + j;
+  }
+
+  std::vector<size_t> firstOf; // the number of a factor's first value
+  std::vector<char> isHere;
+  std::vector<ChoicePair> inOrder;
+};
 
 std::vector<ChoicePair> pairsOf(const Choices &choices) {
   std::vector<ChoicePair> pairs;
@@ -32,11 +57,11 @@ std::vector<ChoicePair> pairsOf(const Choices &choices) {
 class Cover {
 public:
   Cover(const std::vector<size_t> &extents, std::vector<Choices> outer, uint64_t seed)
-      : extents(extents), outer(std::move(outer)), random(seed), missing(allPairs(extents)) {}
+      : extents(extents), outer(std::move(outer)), random(seed), missing(extents) {}
 
   std::vector<Choices> build() {
     std::vector<Choices> cases;
-    while (!missing.empty()) {
+    while (!missing.all().empty()) {
       cases.push_back(bestCandidate());
       for (const ChoicePair &pair : pairsOf(cases.back()))
         missing.erase(pair);
@@ -65,7 +90,7 @@ private:
 
   /// Has some missing pair, and chooses one factor after the other by how many missing pairs that gives.
   Choices makeCandidate() {
-    auto [a, i, b, j] = *std::next(missing.begin(), ptrdiff_t(random() % missing.size()));
+    auto [a, i, b, j] = missing.all()[random() % missing.all().size()];
     Choices choices(extents.size(), unset);
     choices[a] = i;
     choices[b] = j;
@@ -111,7 +136,7 @@ private:
   const std::vector<size_t> &extents;
   std::vector<Choices> outer; // none: every combination may occur
   std::mt19937_64 random;
-  std::set<ChoicePair> missing;
+  Pairs missing;
 };
 
 } // namespace
@@ -126,11 +151,11 @@ std::vector<Choices> pairwiseCover(const std::vector<size_t> &extents, size_t nu
 }
 
 std::vector<ChoicePair> missingPairs(const std::vector<size_t> &extents, const std::vector<Choices> &cases) {
-  std::set<ChoicePair> missing = allPairs(extents);
+  Pairs missing(extents);
   for (const Choices &choices : cases)
     for (const ChoicePair &pair : pairsOf(choices))
       missing.erase(pair);
-  return {missing.begin(), missing.end()};
+  return missing.all();
 }
 
 } // namespace kolo::test
