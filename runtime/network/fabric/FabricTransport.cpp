@@ -349,23 +349,23 @@ Status FabricTransport::stateOf(int number) const {
                         : state.failureOf(number, peer);
 }
 
-Status FabricTransport::take(int sender, std::span<const std::byte> mail) {
+Status FabricTransport::take(int from, std::span<const std::byte> mail) {
   Result<ControlMessage> message = parseControlMessage(mail);
   if (!message.isOk())
-    return rankError(StatusCode::Mismatch, sender, "rank {} sent {}", sender, message.status().message());
+    return rankError(StatusCode::Mismatch, from, "rank {} sent {}", from, message.status().message());
   if (message->kind == ControlKind::Question)
-    return answer(registrations, sender, message->question);
+    return answer(registrations, from, message->question);
   std::scoped_lock lock(mutex);
   bool isFirst = message->kind == ControlKind::Address || message->kind == ControlKind::Failed;
-  if (!isFirst && !state.peers.contains(sender))
-    return rankError(StatusCode::Mismatch, sender, "rank {} sent a message before its address", sender);
-  return take(sender, setup.acquaintance(sender), *message);
+  if (!isFirst && !state.peers.contains(from))
+    return rankError(StatusCode::Mismatch, from, "rank {} sent a message before its address", from);
+  return take(from, setup.acquaintance(from), *message);
 }
 
-Status FabricTransport::take(int sender, FabricPeer &peer, const ControlMessage &message) {
+Status FabricTransport::take(int from, FabricPeer &peer, const ControlMessage &message) {
   switch (message.kind) {
   case ControlKind::Address:
-    return setup.noteAddress(sender, peer, message);
+    return setup.noteAddress(from, peer, message);
   case ControlKind::Ready:
     if (peer.meeting)
       peer.meeting->isPeerReady = true;
@@ -381,7 +381,7 @@ Status FabricTransport::take(int sender, FabricPeer &peer, const ControlMessage 
       std::erase_if(path.counts, [&](const auto &one) { return one.first.first == message.agreement; });
     break;
   case ControlKind::Leaving: {
-    Status status = departure.note(sender, peer, message);
+    Status status = departure.note(from, peer, message);
     isSomeoneLeaving.store(true, std::memory_order_release);
     return status;
   }
@@ -393,7 +393,7 @@ Status FabricTransport::take(int sender, FabricPeer &peer, const ControlMessage 
       peer.meeting->hasPeerPassed = true;
     break;
   case ControlKind::Failed:
-    state.refuse(peer, rankError(StatusCode::SystemError, sender, "{}", message.reason));
+    state.refuse(peer, rankError(StatusCode::SystemError, from, "{}", message.reason));
     break;
   case ControlKind::Question:
     break; // see take

@@ -31,7 +31,7 @@ public:
   Status progress() override;
   Status idle(const Counter &counter, uint64_t target, std::chrono::steady_clock::time_point until) override;
   Status stateOf(int peer) const override;
-  Status take(int sender, std::span<const std::byte> mail) override;
+  Status take(int from, std::span<const std::byte> mail) override;
   void ask(int peer) override;
   bool hasMet(int peer) const override;
   Status troubleWith(int peer) const override;
@@ -50,7 +50,7 @@ private:
   // With `mutex` held:
   bool hasStopped() const;
   void closeDevice();
-  Status take(int sender, FabricPeer &peer, const ControlMessage &message);
+  Status take(int from, FabricPeer &peer, const ControlMessage &message);
 
   const int creatorPid;
   Registrations registrations;

@@ -59,7 +59,8 @@ static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, averageKerne
 #else
 static const KoloKernels hostKernels[] = {{"generic-aarch64", reduceKernels, averageKernels}};
 #endif
-static const KoloPlugin plugin = {KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels};
+static const KoloPlugin plugin = {
+    KOLO_ABI_VERSION, sizeof(programs) / sizeof(programs[0]), programs, 1, hostKernels, 0, NULL};
 
 /* No test calls the last three of these eight without tables. Then come programs that may cross a network, and one that
  * may do so on the host alone. */
