@@ -174,6 +174,14 @@ TEST_P(EmulatedCodedNetwork, GivesTheReferencesBits) {
   check(program, {ElementType::F32, 17, Reduction::Max, 1, 1, false}, 2);
 }
 
+/// A block is encoded piece by piece where its code is longer than a chunk of an outbox.
+TEST(EmulatedCodedNetworkChunks, GiveTheReferencesBits) {
+  CodedProgram program(definitionOf("quantisedAllToAll"), {2}, {.isStaged = true});
+  constexpr int64_t granules = KOLO_DEVICE_CHUNK_BYTES / codec::granule;
+  for (int64_t count : {(granules - 1) * codec::granule, (granules + 1) * codec::granule + 77})
+    check(program, {ElementType::F32, count, Reduction::Sum, 1, 2, false}, uint64_t(count));
+}
+
 INSTANTIATE_TEST_SUITE_P(Algorithms, EmulatedCodedNetwork, testing::ValuesIn(codedAlgorithmNames()),
                          [](const auto &info) { return info.param; });
 
