@@ -160,9 +160,10 @@ Status HostCalls::take(int sender, std::span<const std::byte> note) {
   std::unique_lock lock(mutex);
   auto mine = std::ranges::find(own, theirs.number, &AnnouncedCall::number);
   if (mine == own.end()) {
-    const bool isLater = own.empty() || theirs.number > own.back().number;
+    const uint64_t number = theirs.number;
+    const bool isLater = own.empty() || number > own.back().number;
     if (isLater && early.size() < mostKept)
-      early[theirs.number] = {sender, std::move(theirs)};
+      early[number] = {sender, std::move(theirs)};
     return {};
   }
   Status status = compareDeviceCalls({peers.rank(), sender}, *mine, theirs);

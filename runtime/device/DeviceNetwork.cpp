@@ -76,9 +76,10 @@ Status DeviceNetwork::allocate(Growth &growth, uint32_t numSemaphores) const {
   if (!ranks.areOnHosts() || queues)
     return {};
   Result<Queues> made = makeQueues();
-  if (made.isOk())
-    growth.queues = std::move(made).value();
-  return made.status();
+  if (!made.isOk())
+    return made.status();
+  growth.queues = std::move(made).value();
+  return {};
 }
 
 Result<DeviceNetwork::Queues> DeviceNetwork::makeQueues() const {
@@ -142,9 +143,10 @@ Status DeviceNetwork::connect(Growth &growth) {
   Result<std::unique_ptr<DeviceProxy>> started =
       DeviceProxy::start(ranks.meeting->peers(), {growth.queues->first(), static_cast<size_t>(ranks.mostLanes())},
                          [this] { watch.abortLaunches(); });
-  if (started.isOk())
-    growth.proxy = std::move(started).value();
-  return started.status();
+  if (!started.isOk())
+    return started.status();
+  growth.proxy = std::move(started).value();
+  return {};
 }
 
 /// Some rank could not: no rank has any of it. Nobody has written there.
