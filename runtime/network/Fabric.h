@@ -50,7 +50,8 @@ inline bool isFabricMail(std::span<const std::byte> mail) {
   return mail.size() >= 2 && mail[0] == std::byte(fabricMailMark & 0xff) && mail[1] == std::byte(fabricMailMark >> 8);
 }
 
-inline constexpr uint32_t fabricModuleVersion = 6;
+/// Every change of what follows, or of Transport and ControlTransport, raises it: the library may be an older one.
+inline constexpr uint32_t fabricModuleVersion = 7;
 /// Bits of what `present` returns, in the order in which KOLO_NETWORK=auto prefers.
 inline constexpr const char *autoProviders[] = {"cxi", "verbs", "efa"};
 
