@@ -51,11 +51,6 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-bool isRooted(CollectiveKind kind) {
-  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
-         kind == CollectiveKind::Scatter;
-}
-
 } // namespace
 
 class EmulatedAlgorithm : public testing::TestWithParam<std::string> {};
@@ -121,7 +116,7 @@ void runCalls(const std::string &name, Protocol protocol, const Calls &calls, co
     ranks->call.type = reference::allElementTypes[choices[2]];
     ranks->call.count = calls.counts[choices[3]];
     ranks->call.reduction = reference::Reduction(reductionOf(choices, ranks->call.collective.getKind()));
-    if (isRooted(ranks->call.collective.getKind()))
+    if (hasRoot(ranks->call.collective.getKind()))
       ranks->call.root = int64_t(random() % uint64_t(reference::groupSize(ranks->call)));
     ASSERT_EQ(ranks->run(calls.numBackToBack, random()), "")
         << nameOf(ranks->call.type).str() << " " << nameOf(ranks->call.reduction).str() << ", count "
@@ -182,7 +177,7 @@ TEST_P(EmulatedFuse, GivesTheReferencesResultWithMorePeersThanItGathersAtOnce) {
         ranks.call.type = type;
         ranks.call.count = count;
         ranks.call.reduction = random() % 2 ? reference::Reduction::Sum : reference::Reduction::Max;
-        if (isRooted(ranks.call.collective.getKind()))
+        if (hasRoot(ranks.call.collective.getKind()))
           ranks.call.root = int64_t(random() % uint64_t(reference::groupSize(ranks.call)));
         ASSERT_EQ(ranks.run(2, random()), "")
             << nameOf(type).str() << ", count " << count << ", lists of " << listEntries;

@@ -41,11 +41,6 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-bool isRooted(CollectiveKind kind) {
-  return kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce || kind == CollectiveKind::Gather ||
-         kind == CollectiveKind::Scatter;
-}
-
 struct Case {
   int64_t lanes, groups, count, ranksPerHost;
   reference::ElementType type;
@@ -61,7 +56,7 @@ void run(EmulatedProgram &program, const Case &each, std::vector<int> hosts, uin
   EmulatedRanks ranks(program, {each.lanes, each.groups * groupSize});
   ranks.placeOn(std::move(hosts));
   ranks.call.type = each.type, ranks.call.count = each.count;
-  if (isRooted(ranks.call.collective.getKind()))
+  if (hasRoot(ranks.call.collective.getKind()))
     ranks.call.root = int64_t(seed % uint64_t(reference::groupSize(ranks.call)));
   ASSERT_EQ(ranks.run(numCalls, seed), "") << nameOf(each.type).str() << ", count " << each.count << ", " << each.lanes
                                            << " lanes, " << each.ranksPerHost << " ranks on a host";
