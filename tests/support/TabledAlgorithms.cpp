@@ -16,8 +16,14 @@ std::vector<std::string> forwardingAlgorithmNames() {
 
 static bool isForwarding(const std::string &name) { return llvm::is_contained(forwardingAlgorithmNames(), name); }
 
+/// On the meshes of tests of devices the checker takes no tables for these: they move chunks of other blocks than those
+/// that say how long they are.
+static bool movesOtherBlocks(const std::string &name) { return name == "bineAllGather" || name == "bineReduceScatter"; }
+
 std::vector<std::string> tabledOnDevices(std::vector<std::string> names) {
-  std::erase_if(names, [](const std::string &name) { return !isBlockwise(name) || isForwarding(name); });
+  std::erase_if(names, [](const std::string &name) {
+    return !isBlockwise(name) || isForwarding(name) || movesOtherBlocks(name);
+  });
   return names;
 }
 
