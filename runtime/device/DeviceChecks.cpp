@@ -31,6 +31,13 @@ void addTableSizes(const DevicePlan &plan, int64_t elementBytes, Planner &planne
     }
 }
 
+Planner plannerFor(int rank, const DeviceRanks &ranks, MemoryKind memory) {
+  Planner planner{rank, ranks.size, memory};
+  planner.isForDevices = true;
+  planner.countIsBound = ranks.meeting.has_value();
+  return planner;
+}
+
 /// Plans the call of one local rank.
 Status planRank(DevicePlan &plan, size_t local, const DeviceRanks &ranks, const DevicePlaces &places) {
   const LocalRank &rank = ranks.locals[local];
@@ -42,9 +49,7 @@ Status planRank(DevicePlan &plan, size_t local, const DeviceRanks &ranks, const 
   const MemoryKind memory =
       arguments.collective ? places.memoryFor(*arguments.collective, {&buffers, 1}) : MemoryKind::Windows;
   // The table is empty, so that planCall itself takes all buffers for windows.
-  Planner planner{rank.rank, ranks.size, memory};
-  planner.isForDevices = true;
-  planner.countIsBound = ranks.meeting.has_value();
+  Planner planner = plannerFor(rank.rank, ranks, memory);
   if (arguments.blocks && !ranks.meeting)
     addTableSizes(plan, static_cast<int64_t>(sizeBytes(arguments.type)), planner);
   Result<Call> call = planCall(*plan.plugin, arguments, SegmentTable(RankKind::Threads), planner);
@@ -126,8 +131,7 @@ Status checkResidency(const DevicePlan &plan, const DeviceRanks &ranks, size_t d
 }
 
 /// Refuses a program that must cross a network and may not. The same on all ranks.
-Status checkNetwork(const DevicePlan &plan, const DeviceRanks &ranks, const KoloDevicePlugin &table) {
-  const Call &call = plan.calls.front();
+Status checkNetwork(const Call &call, const DeviceRanks &ranks, const KoloDevicePlugin &table) {
   if (!ranks.areOnHosts())
     return {};
   constexpr const char *staged = " --network-memory staged";
@@ -207,7 +211,7 @@ Status checkPlan(DevicePlan &plan, const DeviceRanks &ranks, const DevicePlaces 
   Result<const KoloDevicePlugin *> table = deviceTable(*plan.plugin);
   if (!table.isOk())
     return table.status();
-  if (Status status = checkNetwork(plan, ranks, **table); !status.isOk())
+  if (Status status = checkNetwork(call, ranks, **table); !status.isOk())
     return status;
   if (plan.request.arguments().custom.kernel)
     return error(StatusCode::InvalidArgument, "{}: devices take no reduction of the caller's own", plan.plugin->path);
@@ -226,6 +230,18 @@ Status checkPlan(DevicePlan &plan, const DeviceRanks &ranks, const DevicePlaces 
       return error(StatusCode::BadPlugin, "{}: program '{}' asks for a negative number of bytes for {} elements",
                    plan.plugin->path, call.info->name, count);
   return checkBuffers(plan, ranks);
+}
+
+Status checkProgram(const PluginState &plugin, const CallArguments &arguments, const DeviceRanks &ranks) {
+  static std::byte somewhere; // memory that is nobody's
+  CallArguments shared = arguments;
+  shared.input = shared.output = &somewhere;
+  Result<Call> call = planCall(plugin, shared, SegmentTable(RankKind::Threads),
+                               plannerFor(ranks.numbers.front(), ranks, MemoryKind::Windows));
+  if (!call.isOk())
+    return call.status();
+  Result<const KoloDevicePlugin *> table = deviceTable(plugin);
+  return table.isOk() ? checkNetwork(*call, ranks, **table) : table.status();
 }
 
 Status checkBuffer(const DeviceRanks &ranks, size_t local, const NamedMemory &memory, DeviceAccess access) {

@@ -11,6 +11,9 @@ namespace kolo::runtime {
 /// where the buffers are. InvalidArgument, BadPlugin, OutOfMemory, DeviceError.
 Status checkPlan(DevicePlan &plan, const DeviceRanks &ranks, const DevicePlaces &places);
 
+/// As DeviceCommunicator::carries.
+Status checkProgram(const PluginState &plugin, const CallArguments &arguments, const DeviceRanks &ranks);
+
 /// Who accesses memory; as mapped: at other addresses.
 enum class DeviceAccess : uint8_t { ByOwnRank, ByPeers, ByPeersAsMapped };
 

@@ -2,6 +2,7 @@
 #include "device/DeviceState.h"
 
 #include "base/Error.h"
+#include "device/DeviceChecks.h"
 
 #include <algorithm>
 #include <array>
@@ -104,6 +105,14 @@ Status DeviceCommunicator::registerMappedWindow(std::span<void *const> addresses
 Status DeviceCommunicator::forgetWindow(std::span<void *const> memory) {
   return guarded([&] { return state->forgetWindow(memory); });
 }
+Status DeviceCommunicator::carries(const Plugin &plugin, const CallArguments &arguments) const {
+  return guarded([&] { return checkProgram(*plugin.state, arguments, state->ranks()); });
+}
+std::vector<Mesh> DeviceCommunicator::meshes() const {
+  if (const std::optional<DeviceMeeting> &meeting = state->ranks().meeting)
+    return meeting->meshes();
+  return {Mesh::create({{"rank", size()}}).value()}; // a communicator has a rank
+}
 MemoryKind DeviceCommunicator::memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const {
   return state->memoryFor(collective, buffers);
 }
@@ -192,11 +201,23 @@ DeviceStream &DeviceStream::operator=(DeviceStream &&) noexcept = default;
 DeviceStream::~DeviceStream() = default;
 StreamHandle DeviceStream::handle() const { return state->stream; }
 
+static Status checkMark(int number) {
+  return number == 0 || number == 1 ? Status()
+                                    : error(StatusCode::InvalidArgument, "a stream has marks 0 and 1, not {}", number);
+}
+
 Status DeviceStream::mark(int number) {
   return guarded([&]() -> Status {
-    if (number < 0 || number > 1)
-      return error(StatusCode::InvalidArgument, "a stream has marks 0 and 1, not {}", number);
-    return state->marks[static_cast<size_t>(number)].record(state->stream);
+    Status status = checkMark(number);
+    return status.isOk() ? state->marks[static_cast<size_t>(number)].record(state->stream) : status;
+  });
+}
+
+Result<bool> DeviceStream::hasReached(int number) const {
+  return guarded([&]() -> Result<bool> {
+    if (Status status = checkMark(number); !status.isOk())
+      return status;
+    return state->marks[static_cast<size_t>(number)].isDone();
   });
 }
 

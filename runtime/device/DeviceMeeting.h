@@ -84,6 +84,7 @@ public:
   int rank() const { return host.rank(); }
   int size() const { return host.size(); }
   const Hosts &hosts() const { return peers().hosts(); }
+  std::vector<Mesh> meshes() const { return host.meshes(); }
 
   /// The empty record for the next exchange; the caller fills it before `perform`.
   DeviceRecord &next() { return *own = DeviceRecord(); }

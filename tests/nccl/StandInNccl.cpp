@@ -30,10 +30,10 @@ namespace kolo::nccl {
 /// A communicator's end, by the name that its handle has.
 struct OpaqueComm {
   std::string name;
-  int rank = 0, size = 1, device = 0, numChildren = 0;
+  int rank = 0, size = 1, device = 0, numChildren = 0, numGathered = 0;
   bool isNonBlocking = false;
-  int numElsewhere = 0; // ranks that are said to be on other hosts, and do not exist
   std::shared_ptr<std::atomic<int>> numInProgress = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<std::atomic<bool>> isAborted = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// Null addresses: of ranks in other processes.
@@ -102,9 +102,11 @@ Code checkReady(Comm comm) {
 /// What the ranks of a new communicator share.
 struct Meeting {
   static constexpr int most = 64;
+  static constexpr size_t mostBytes = 512;
   std::atomic<int> numArrived;
-  int colors[most], keys[most]; // or process numbers
-  void *addresses[most];        // of a window
+  int colors[most], keys[most];     // or process numbers
+  void *addresses[most];            // of a window
+  std::byte bytes[most][mostBytes]; // of an all-gather
 };
 
 Meeting *openMeeting(const std::string &name) {
@@ -147,8 +149,6 @@ Code initialize(Comm *made, int numRanks, const UniqueId &id, int rank, const Co
   }
   std::string name = std::string("/kolo-standin-") + id.bytes;
   *made = new OpaqueComm{name, rank, numRanks, currentDevice, 0, isNonBlocking(config, false)};
-  if (const char *text = std::getenv("KOLO_STANDIN_ELSEWHERE"))
-    (*made)->numElsewhere = std::atoi(text);
   return meet(*made, name, rank, numRanks, 0, 0, [](Meeting &) {});
 }
 
@@ -171,6 +171,60 @@ Code divide(Comm comm, const std::string &how, int color, int key, int size, int
     }
     *made = child;
   });
+}
+
+/// A function of the driver that the door uses.
+template <class... Arguments> Code callDriver(const char *name, Arguments... arguments) {
+  const char *path = std::getenv("KOLO_CUDA_DRIVER");
+  void *driver = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
+  // Where the program has a stand-in for HIP, that one is built on this driver, too.
+  auto *function = reinterpret_cast<int (*)(Arguments...)>(dlsym(driver ? driver : RTLD_DEFAULT, name));
+  return function && function(arguments...) == 0 ? Code::Success : Code::UnhandledCudaError;
+}
+
+/// An all-gather of bytes, which its stream runs.
+struct Gathering {
+  std::string name;
+  int rank, size;
+  size_t sizeBytes;
+  std::shared_ptr<std::atomic<bool>> isAborted;
+  std::vector<std::byte> bytes; // of this rank, then of all
+
+  void run() {
+    Meeting *meeting = openMeeting(name);
+    std::copy(bytes.begin(), bytes.end(), meeting->bytes[rank]);
+    meeting->numArrived.fetch_add(1);
+    while (meeting->numArrived.load() < size && !*isAborted)
+      std::this_thread::yield();
+    shm_unlink(name.c_str());
+    bytes.resize(sizeBytes * static_cast<size_t>(size)); // in place: the copy that follows has its address
+    for (int peer = 0; peer < size; ++peer)
+      std::copy_n(meeting->bytes[peer], sizeBytes, bytes.data() + static_cast<size_t>(peer) * sizeBytes);
+    munmap(meeting, sizeof(Meeting));
+  }
+};
+
+/// Calls on the device of a communicator. Streams of HIP are those of this driver, too.
+Code gather(Comm comm, const void *input, void *output, size_t sizeBytes, Stream stream) {
+  auto all = sizeBytes * static_cast<size_t>(comm->size);
+  auto *made = new Gathering{
+      comm->name + "g" + std::to_string(comm->numGathered++), comm->rank, comm->size, sizeBytes, comm->isAborted, {}};
+  made->bytes.reserve(all);
+  made->bytes.resize(sizeBytes);
+  void *context = nullptr;
+  const Code codes[] = {callDriver("cuDevicePrimaryCtxRetain", &context, comm->device),
+                        callDriver("cuCtxPushCurrent_v2", context),
+                        callDriver("cuMemcpyAsync", static_cast<void *>(made->bytes.data()), input, sizeBytes, stream),
+                        callDriver(
+                            "cuLaunchHostFunc", stream, +[](void *data) { static_cast<Gathering *>(data)->run(); },
+                            static_cast<void *>(made)),
+                        callDriver("cuMemcpyAsync", output, static_cast<const void *>(made->bytes.data()), all, stream),
+                        callDriver(
+                            "cuLaunchHostFunc", stream, +[](void *data) { delete static_cast<Gathering *>(data); },
+                            static_cast<void *>(made)),
+                        callDriver("cuCtxPopCurrent_v2", &context)};
+  auto failed = std::ranges::find_if(codes, [](Code each) { return each != Code::Success; });
+  return failed == std::end(codes) ? Code::Success : *failed;
 }
 
 #define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments) struct Of##name;
@@ -245,13 +299,6 @@ KOLO_DOES(GetPeerDevicePointer, Window window, size_t offset, int peer, void **a
   *address = base ? static_cast<char *>(base) + offset : nullptr;
   return Code::Success;
 }
-/// For memory of the driver that the door uses.
-template <class... Arguments> Code callDriver(const char *name, Arguments... arguments) {
-  const char *path = std::getenv("KOLO_CUDA_DRIVER");
-  void *driver = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
-  auto *function = driver ? reinterpret_cast<int (*)(Arguments...)>(dlsym(driver, name)) : nullptr;
-  return function && function(arguments...) == 0 ? Code::Success : Code::UnhandledCudaError;
-}
 KOLO_DOES(MemAlloc, void **memory, size_t sizeBytes) { return callDriver("cuMemAlloc_v2", memory, sizeBytes); }
 KOLO_DOES(MemFree, void *memory) { return memory ? callDriver("cuMemFree_v2", memory) : Code::Success; }
 KOLO_DOES(CommFinalize, Comm comm) {
@@ -260,8 +307,8 @@ KOLO_DOES(CommFinalize, Comm comm) {
   return runPending();
 }
 KOLO_DOES(CommDestroy, Comm comm) { return delete comm, Code::Success; }
-KOLO_DOES(CommAbort, Comm comm) { return delete comm, Code::Success; }
-KOLO_DOES(CommCount, Comm comm, int *count) { return *count = comm->size + comm->numElsewhere, checkReady(comm); }
+KOLO_DOES(CommAbort, Comm comm) { return *comm->isAborted = true, delete comm, Code::Success; }
+KOLO_DOES(CommCount, Comm comm, int *count) { return *count = comm->size, checkReady(comm); }
 KOLO_DOES(CommUserRank, Comm comm, int *rank) { return *rank = comm->rank, checkReady(comm); }
 KOLO_DOES(CommCuDevice, Comm comm, int *number) { return *number = comm->device, checkReady(comm); }
 KOLO_DOES(CommGetAsyncError, Comm comm, Code *code) {
@@ -272,6 +319,13 @@ KOLO_DOES(AllReduce, const void *, void *, size_t, int, int, Comm comm, Stream) 
     return code;
   pending.push_back({comm, [] {}});
   return depth == 0 ? runPending() : Code::InProgress;
+}
+/// Of the door, by which ranks of several hosts meet; programs of the tests gather no bytes.
+KOLO_DOES(AllGather, const void *input, void *output, size_t count, int type, Comm comm, Stream stream) {
+  if (type != typeUint8 || count > Meeting::mostBytes)
+    return Code::Success;
+  --numCollectives;
+  return gather(comm, input, output, count, stream);
 }
 KOLO_DOES(RedOpCreatePreMulSum, int *operation, void *, int, int, Comm) { return *operation = 5, Code::Success; }
 KOLO_DOES(GroupStart, ) { return ++depth, Code::Success; }

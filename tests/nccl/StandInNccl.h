@@ -1,5 +1,5 @@
 /* What a stand-in for libnccl offers tests beside NCCL's own functions. It makes communicators between processes and
- * threads of one host, and moves no data: a collective whose result is right was not forwarded to it. */
+ * threads of one host, and moves no data of programs: a collective whose result is right was not forwarded to it. */
 #pragma once
 
 #include <stdint.h>

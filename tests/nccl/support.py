@@ -16,13 +16,12 @@ ALGORITHMS = ("ringAllReduce", "ringAllGather", "ringReduceScatter", "directBroa
 PLUGINS = tempfile.TemporaryDirectory(prefix="kolo-nccl-")
 
 
-def compile_plugins(*names):
-    """For the stand-in driver, once."""
-    meshes = [f"rank={ranks}" for ranks in range(2, 9)]
+def compile_plugins(*names, folder=PLUGINS.name, path=None, protocol="bulk", meshes=tuple(f"rank={n}" for n in range(2, 9))):
+    """For the stand-in driver, once. `path`: of the one plugin."""
     for name in names:
-        path = os.path.join(PLUGINS.name, name + ".kolo.so")
-        if not os.path.exists(path):
-            subprocess.run([BUILD / "bin/kolo_compile_for_standin", name, "bulk", path, *meshes], check=True)
+        plugin = str(path or os.path.join(folder, name + ".kolo.so"))
+        if not os.path.exists(plugin):
+            subprocess.run([BUILD / "bin/kolo_compile_for_standin", name, protocol, plugin, *meshes], check=True)
 
 
 def run(*command, timeout=60, **environment):

@@ -43,8 +43,8 @@ Key hash(const SipKey &key, Purpose purpose, std::span<const std::byte> bytes) {
 }
 
 /// Everybody may list the names, so a name tells nothing of the key, from which those of its children come.
-std::string nameOf(const Key &key) {
-  const Key shown = hash(key, Purpose::Name, {});
+std::string nameOf(const Key &key, uint64_t host) {
+  const Key shown = hash(key, Purpose::Name, std::as_bytes(std::span(&host, 1)));
   char name[96];
   std::snprintf(name, sizeof(name), "/kolo-nccl-%u-%016llx%016llx", geteuid(),
                 static_cast<unsigned long long>(shown[0]), static_cast<unsigned long long>(shown[1]));
@@ -99,7 +99,7 @@ std::optional<Key> freshKey() {
 }
 
 Result<std::shared_ptr<Board>> Board::pin(const Key &key, const Note &own) {
-  std::string name = nameOf(key);
+  std::string name = nameOf(key, own.host);
   int file = shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   int code = file < 0 ? errno : checkOwner(file);
   if (code == 0)

@@ -28,10 +28,14 @@ Key childOf(const Key &parent, uint64_t how, int64_t number, int64_t color);
 /// That no other communicator has. Nothing: the system gives no random numbers.
 std::optional<Key> freshKey();
 
+/// Why a rank will not be carried. Unknown: it has no board, or another version of this library.
+enum class Refusal : int32_t { None, NonBlocking, Unknown };
+
 /// What a rank says of itself.
 struct Note {
+  uint64_t host = 0; // runtime::hostNumber; 0: it is not known
   int32_t pid = 0, thread = 0;
-  int32_t refuses = 0;  // this rank will not be carried: its communicator is non-blocking
+  Refusal refuses = Refusal::None;
   uint64_t plugins = 0; // Door::identity
 };
 
@@ -41,7 +45,7 @@ class Board {
 public:
   static constexpr int mostRanks = 256;
 
-  /// Opens or makes the board, and pins the note. SystemError: there is no shared memory, or another
+  /// Opens or makes the board of the note's host, and pins the note. SystemError: there is no shared memory, or another
   /// user made it.
   static runtime::Result<std::shared_ptr<Board>> pin(const Key &key, const Note &own);
   Board(const Board &) = delete;

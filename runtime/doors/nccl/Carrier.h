@@ -50,8 +50,9 @@ struct Decision {
   int64_t sizeBytes = 0; // of the larger buffer of any rank
 };
 
-/// The program for calls of this shape, by the plugins' selections.
-Decision decide(const Shape &shape, int numRanks);
+/// The program for calls of this shape, by the plugins' selections. `communicator`: that is to run it; null: it is not
+/// made yet, and all ranks are of one host.
+Decision decide(const Shape &shape, int numRanks, const runtime::DeviceCommunicator *communicator);
 
 class HostCarrier;
 enum class Leave : uint8_t { Destroyed, Aborted };
@@ -85,8 +86,8 @@ public:
 
 protected:
   explicit Carrier(int size) : numRanks(size) {}
-  /// The decision about calls of this shape, kept. A new one is logged if `isSaid`.
-  Decision &decisionOn(const Shape &shape, bool isSaid);
+  /// The decision about calls of this shape, as of `decide`, kept. A new one is logged if `isSaid`.
+  Decision &decisionOn(const Shape &shape, bool isSaid, const runtime::DeviceCommunicator *communicator = nullptr);
   /// Enters the outcome of a run, and counts the call if it was carried. A refusal that aborted the communicator is not
   /// that of all ranks, so its call is not forwarded.
   void settle(Decision &decision, CallRequest &request, const runtime::Status &status, bool isUsable,
@@ -150,13 +151,13 @@ struct Submission {
 /// Hands over the calls of a group, in this order for each carrier. Blocks as `submit`, for all carriers at once.
 std::vector<RequestPointer> submitAll(std::span<const Submission> group);
 
-/// One rank of several on this host, which is called for itself: ranks in other threads or processes need not call yet.
+/// One rank, which is called for itself: ranks in other threads or processes, and on other hosts, need not call yet.
 class HostCarrier : public Carrier, public std::enable_shared_from_this<HostCarrier> {
 public:
   /// Blocks until all ranks have come. All of them get the same answer. `hasPeersHere`: other ranks are in this
   /// process.
-  static runtime::Result<std::shared_ptr<HostCarrier>> connect(Board &board, int rank, int size, int device,
-                                                               bool hasPeersHere);
+  static runtime::Result<std::shared_ptr<HostCarrier>> connect(const runtime::AllGather &exchange, int rank, int size,
+                                                               int device, bool hasPeersHere);
   void attach(int rank, int device) override {}
   RequestPointer submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const RequestPointer &request) override {}

@@ -9,6 +9,7 @@
 
 namespace kolo::nccl {
 
+using runtime::CallArguments;
 using runtime::LogLevel;
 using runtime::Mesh;
 using runtime::Plugin;
@@ -19,36 +20,65 @@ using runtime::StatusCode;
 
 namespace {
 
+/// A call, and the ranks that make it.
+struct Caller {
+  const Shape &shape;
+  int numRanks;
+  const runtime::DeviceCommunicator *communicator; // null: all ranks are of one host
+
+  CallArguments arguments(const SelectedProgram &found) const {
+    CallArguments made = {found.info->name, found.mesh};
+    made.lanes = found.lanes;
+    shape.enter(made);
+    return made;
+  }
+  /// By which a selection is asked, in this order.
+  std::vector<Mesh> meshes() const {
+    return communicator ? communicator->meshes() : std::vector{Mesh::create({{"rank", numRanks}}).value()};
+  }
+  /// Whether the program reaches all ranks where they are. What else it lacks is found when it runs.
+  bool reaches(const Plugin &plugin, const SelectedProgram &found) const {
+    return !communicator || communicator->carries(plugin, arguments(found)).code() != StatusCode::UnsupportedMesh;
+  }
+};
+
 /// A mesh of so many ranks that the program runs on.
-std::optional<SelectedProgram> fit(const ProgramInfo &info, const Shape &shape, int numRanks) {
-  if (info.collective != shape.kind || info.groupDims.size() != info.meshDims.size())
+std::optional<SelectedProgram> fit(const Plugin &plugin, const ProgramInfo &info, const Caller &caller) {
+  if (info.collective != caller.shape.kind || info.groupDims.size() != info.meshDims.size())
     return std::nullopt;
   for (const std::vector<int64_t> &sizes : info.meshes) {
     int64_t ranks = std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
-    if (ranks != numRanks || (!info.isProved(sizes) && !info.isUnproved))
+    if (ranks != caller.numRanks || (!info.isProved(sizes) && !info.isUnproved))
       continue;
     std::vector<runtime::MeshDim> dims;
     for (size_t dim = 0; dim < sizes.size(); ++dim)
       dims.push_back({info.meshDims[dim], sizes[dim]});
-    if (runtime::Result<Mesh> mesh = Mesh::create(std::move(dims)); mesh.isOk())
-      return SelectedProgram{&info, std::move(mesh).value()};
+    runtime::Result<Mesh> mesh = Mesh::create(std::move(dims));
+    if (!mesh.isOk())
+      continue;
+    if (SelectedProgram found{&info, std::move(mesh).value()}; caller.reaches(plugin, found))
+      return found;
   }
   return std::nullopt;
 }
 
-std::optional<SelectedProgram> find(const Plugin &plugin, const Shape &shape, int numRanks) {
+std::optional<SelectedProgram> find(const Plugin &plugin, const Caller &caller) {
+  const Shape &shape = caller.shape;
   if (!shape.program.empty()) {
     const ProgramInfo *named = plugin.findProgram(shape.program);
-    return named ? fit(*named, shape, numRanks) : std::nullopt;
+    return named ? fit(plugin, *named, caller) : std::nullopt;
   }
   if (plugin.selection().empty()) { // one program alone needs no table, except where it rounds: nobody asked for that
     bool isAlone = plugin.programs().size() == 1 && !plugin.programs().front().isLossy();
-    return isAlone ? fit(plugin.programs().front(), shape, numRanks) : std::nullopt;
+    return isAlone ? fit(plugin, plugin.programs().front(), caller) : std::nullopt;
   }
-  runtime::Result<Mesh> mesh = Mesh::create({{"rank", numRanks}});
-  return mesh.isOk() ? plugin.select(
-                           {shape.kind, *mesh, shape.largestBytes(numRanks), shape.memory, shape.type, shape.reduction})
-                     : std::nullopt;
+  for (const Mesh &mesh : caller.meshes()) {
+    std::optional<SelectedProgram> found = plugin.select(
+        {shape.kind, mesh, shape.largestBytes(caller.numRanks), shape.memory, shape.type, shape.reduction});
+    if (found && caller.reaches(plugin, *found))
+      return found;
+  }
+  return std::nullopt;
 }
 
 } // namespace
@@ -63,26 +93,25 @@ std::string describe(const Shape &shape) {
   return shape.program.empty() ? text : text + ", program '" + shape.program + "'";
 }
 
-Decision decide(const Shape &shape, int numRanks) {
+Decision decide(const Shape &shape, int numRanks, const runtime::DeviceCommunicator *communicator) {
+  const Caller caller{shape, numRanks, communicator};
   Decision decision;
   decision.sizeBytes = shape.largestBytes(numRanks);
   for (const Plugin &plugin : door()->plugins())
-    if (std::optional<SelectedProgram> found = find(plugin, shape, numRanks)) {
+    if (std::optional<SelectedProgram> found = find(plugin, caller)) {
       decision.plugin = &plugin;
-      decision.arguments = {found->info->name, found->mesh};
-      decision.arguments.lanes = found->lanes;
-      shape.enter(decision.arguments);
+      decision.arguments = caller.arguments(*found);
       break;
     }
   return decision;
 }
 
-Decision &Carrier::decisionOn(const Shape &shape, bool isSaid) {
+Decision &Carrier::decisionOn(const Shape &shape, bool isSaid, const runtime::DeviceCommunicator *communicator) {
   if (lastShape && *lastShape == shape) [[likely]]
     return *lastDecision;
   auto found = decisions.find(shape);
   if (found == decisions.end()) {
-    found = decisions.emplace(shape, decide(shape, numRanks)).first;
+    found = decisions.emplace(shape, decide(shape, numRanks, communicator)).first;
     const Decision &decision = found->second;
     if (isSaid && door()->logLevel() != LogLevel::Off)
       print(describe(shape) + " on " + std::to_string(numRanks) + " ranks: " +

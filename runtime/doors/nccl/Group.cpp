@@ -84,10 +84,9 @@ Code create(std::vector<Creation> creations, const std::function<Code()> &call) 
   Code code = call();
   bool isBegun = code == Code::Success || code == Code::InProgress;
   if (!isInGroup() || !isBegun)
-    finish(std::move(creations), code);
-  else
-    for (Creation &creation : creations)
-      group.creations.push_back(std::move(creation));
+    return finish(std::move(creations), code);
+  for (Creation &creation : creations)
+    group.creations.push_back(std::move(creation));
   return code;
 }
 
@@ -121,7 +120,7 @@ Code GroupEnd() {
   Group ended = std::exchange(group, {});
   Code own = perform(ended);
   Code code = forward(real().functions.GroupEnd, "ncclGroupEnd");
-  finish(std::move(ended.creations), code);
+  code = finish(std::move(ended.creations), code);
   finish(std::move(ended.registrations), code);
   return own == Code::Success ? code : own;
 }
@@ -138,7 +137,7 @@ Code GroupSimulateEnd(void *information) {
     if (Code code = call.forward(); first == Code::Success)
       first = code;
   Code code = forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
-  finish(std::move(ended.creations), code);
+  code = finish(std::move(ended.creations), code);
   return first == Code::Success ? code : first;
 }
 

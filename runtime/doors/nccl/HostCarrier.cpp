@@ -27,14 +27,11 @@ CallArguments argumentsOf(const Decision &decision, const RankBuffers &buffers) 
 
 } // namespace
 
-Result<std::shared_ptr<HostCarrier>> HostCarrier::connect(Board &board, int rank, int size, int device,
-                                                          bool hasPeersHere) {
+Result<std::shared_ptr<HostCarrier>> HostCarrier::connect(const runtime::AllGather &exchange, int rank, int size,
+                                                          int device, bool hasPeersHere) {
   // To free memory of an aborted communicator waits for all kernels of a device, and keeps other calls of the driver
   // waiting. Kernels of ranks that went on with this communicator would wait for those calls.
   awaitAside(abortedMs);
-  auto exchange = [&](const void *own, size_t sizeBytes, void *all) {
-    return board.gather(rank, size, own, sizeBytes, all);
-  };
   Result<Communicator> host = Communicator::create(rank, size, exchange, {.timeoutMs = timeoutMs()});
   if (!host.isOk())
     return host.status();
@@ -55,7 +52,7 @@ Decision *HostCarrier::decideOn(int rank, const RankBuffers &buffers, CallReques
     return nullptr;
   }
   shape.memory = numWindows ? communicator->memoryFor(shape.kind, {&buffers, 1}) : MemoryKind::Ordinary;
-  Decision &decision = decisionOn(shape, rank == 0);
+  Decision &decision = decisionOn(shape, rank == 0, &*communicator);
   if (decision.plugin) [[likely]]
     return &decision;
   if (!shape.program.empty()) {

@@ -1,8 +1,7 @@
 #include "Members.h"
 
+#include "Connections.h"
 #include "Process.h"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <shared_mutex>
@@ -18,7 +17,6 @@ namespace {
 struct State {
   std::shared_mutex mutex;
   std::map<Comm, std::shared_ptr<Member>> members;
-  std::map<Key, std::weak_ptr<LocalCarrier>> carriers;
   std::atomic<uint64_t> numRemoved = 0; // a handle may be used again
 };
 
@@ -35,57 +33,6 @@ struct Last {
 };
 thread_local Last last;
 
-std::shared_ptr<LocalCarrier> localCarrier(const Key &key, int size) {
-  std::scoped_lock lock(state().mutex);
-  std::weak_ptr<LocalCarrier> &known = state().carriers[key];
-  std::shared_ptr<LocalCarrier> carrier = known.lock();
-  if (!carrier)
-    known = carrier = std::make_shared<LocalCarrier>(size);
-  std::erase_if(state().carriers, [](const auto &entry) { return entry.second.expired(); });
-  return carrier;
-}
-
-/// "" when all ranks are on this host and may be carried together; the same on all ranks.
-const char *compare(const std::vector<Note> &notes, int size) {
-  auto differs = [&](auto field) {
-    return std::ranges::any_of(notes, [&](const Note &each) { return each.*field != notes.front().*field; });
-  };
-  if (size > Board::mostRanks)
-    return "more ranks than Kolo connects";
-  if (notes.size() != static_cast<size_t>(size))
-    return "ranks on several hosts";
-  if (std::ranges::any_of(notes, [](const Note &each) { return each.refuses != 0; }))
-    return "non-blocking communicator";
-  if (differs(&Note::plugins))
-    return "ranks have other plugins";
-  return "";
-}
-
-/// Peers do not see stores to ordinary memory of AMD devices while a kernel runs, so there each rank is for itself.
-void connect(Member &member, Board &board) {
-  std::vector<Note> notes = board.notes();
-  if (const char *why = compare(notes, member.size); *why) {
-    member.whyNot = why;
-    return;
-  }
-  bool isOneThread = std::ranges::all_of(notes, [&](const Note &each) { return each.thread == notes.front().thread; });
-  if (isOneThread && real().kind == runtime::DeviceKind::Cuda) {
-    member.carrier = localCarrier(member.key, member.size);
-    member.carrier->attach(member.rank, member.device);
-    return;
-  }
-  bool hasPeersHere = std::ranges::count(notes, getpid(), &Note::pid) > 1;
-  auto connected = HostCarrier::connect(board, member.rank, member.size, member.device, hasPeersHere);
-  if (connected.isOk()) {
-    member.carrier = std::move(connected).value();
-    return;
-  }
-  member.whyNot = "ranks that Kolo cannot connect";
-  if (member.rank == 0)
-    print("calls on a communicator of " + std::to_string(member.size) +
-          " ranks are forwarded: " + connected.status().message());
-}
-
 bool askForRanks(Member &member) {
   const RealFunctions &functions = real().functions;
   return forward(functions.CommCount, "ncclCommCount", member.comm, &member.size) == Code::Success &&
@@ -93,10 +40,11 @@ bool askForRanks(Member &member) {
          forward(functions.CommCuDevice, "ncclCommCuDevice", member.comm, &member.device) == Code::Success;
 }
 
-void add(const Creation &creation) {
+/// Not Success: the real library has aborted the communicator.
+Code add(const Creation &creation) {
   Comm comm = creation.made && !creation.isInBackground ? *creation.made : nullptr;
   if (!comm)
-    return;
+    return Code::Success;
   auto member = std::make_shared<Member>();
   member->comm = comm;
   member->key = creation.key;
@@ -108,10 +56,10 @@ void add(const Creation &creation) {
     member->whyNot = "communicator of unknown ranks";
   else if (member->size == 1)
     member->whyNot = "one rank";
-  else if (!creation.board)
-    member->whyNot = "ranks that Kolo cannot compare";
-  else
-    connect(*member, *creation.board);
+  else if (runtime::Status status = connect(*member, creation.board.get()); !status.isOk()) {
+    *creation.made = nullptr;
+    return fail(codeOf(status), "rank " + std::to_string(member->rank) + ": " + status.message());
+  }
   if (member->rank == 0)
     wantStatistics();
   if (member->rank == 0 && door()->logLevel() != LogLevel::Off)
@@ -120,6 +68,7 @@ void add(const Creation &creation) {
   std::unique_lock lock(state().mutex);
   state().members[comm] = std::move(member);
   ++state().numRemoved; // of an older communicator with this handle
+  return Code::Success;
 }
 
 } // namespace
@@ -152,8 +101,7 @@ Code begin(Creation &creation) {
     return answerMissing<Code>("ncclCommInitRank");
   if (!door())
     return fail(Code::InvalidUsage, doorFailure().message());
-  Result<std::shared_ptr<Board>> board =
-      Board::pin(creation.key, {getpid(), gettid(), creation.isNonBlocking ? 1 : 0, door()->identity()});
+  Result<std::shared_ptr<Board>> board = Board::pin(creation.key, ownNote(creation.isNonBlocking));
   if (board.isOk())
     creation.board = std::move(board).value();
   else
@@ -161,7 +109,7 @@ Code begin(Creation &creation) {
   return Code::Success;
 }
 
-void finish(std::vector<Creation> creations, Code code) {
+Code finish(std::vector<Creation> creations, Code code) {
   std::ranges::sort(creations, {}, &Creation::key);
   for (Creation &creation : creations) {
     creation.isNonBlocking |= code == Code::InProgress; // as a file with NCCL's settings may have it
@@ -169,15 +117,18 @@ void finish(std::vector<Creation> creations, Code code) {
       creation.board->hide();
   }
   if (code != Code::Success && code != Code::InProgress)
-    return;
+    return code;
+  std::vector<Code> codes(creations.size());
   for (size_t begin = 0, end = 0; begin < creations.size(); begin = end) {
     while (end < creations.size() && creations[end].key == creations[begin].key)
       ++end;
     std::vector<std::jthread> others; // each waits for its peers
     for (size_t number = begin + 1; number < end; ++number)
-      others.emplace_back([&, number] { add(creations[number]); });
-    add(creations[begin]);
+      others.emplace_back([&, number] { codes[number] = add(creations[number]); });
+    codes[begin] = add(creations[begin]);
   }
+  auto failed = std::ranges::find_if(codes, [](Code each) { return each != Code::Success; });
+  return failed == codes.end() ? code : *failed;
 }
 
 namespace {

@@ -40,9 +40,10 @@ struct Creation {
 
 /// Begins to make a communicator, before the real library is called. Not Success: the door cannot be opened.
 Code begin(Creation &creation);
-/// Ends that, after the real library has returned. `code`: what it answered. Blocks until all ranks on this host have
-/// come here. Ends several in an order that is the same on all ranks, but ranks of one communicator together.
-void finish(std::vector<Creation> creations, Code code);
+/// Ends that, after the real library has returned. `code`: what it answered. Blocks until all ranks have come here.
+/// Ends several in an order that is the same on all ranks, but ranks of one communicator together. Returns `code`, or
+/// the failure of ranks that could not compare themselves: their communicators are aborted, and not made.
+Code finish(std::vector<Creation> creations, Code code);
 
 /// A window that is being registered for collectives at one offset on all ranks.
 struct Registration {

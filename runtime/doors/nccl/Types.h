@@ -61,6 +61,9 @@ struct CollectiveConfig {
   Extension *extensions;
 };
 
+/// The value of ncclDataType_t for bytes.
+inline constexpr int32_t typeUint8 = 1;
+
 /// Values of ncclRedOp_t; from numFixedReductions on, operations that the program made.
 enum FixedReduction : int32_t { redSum, redProduct, redMax, redMin, redAverage, numFixedReductions };
 

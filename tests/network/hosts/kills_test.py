@@ -5,7 +5,6 @@ kills_test.py RANK_PROGRAM PLUGIN NUMBER [SEED]. Skipped where hosts cannot be m
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 
@@ -37,18 +36,6 @@ def check(launch, victim):
     return slowest
 
 
-def leftovers(made):
-    """What a host has beside the process that keeps its namespaces."""
-    left = []
-    for host in range(made.number):
-        run = lambda *words: subprocess.run(made.command(host, words), capture_output=True, text=True,
-                                            check=True).stdout.split("\n")
-        left += [line for line in run("ps", "-e", "-o", "comm=") if line.strip() not in ("sh", "sleep", "ps", "")]
-        left += [line for line in run("ss", "-Htan") if line and not line.startswith("TIME-WAIT")]
-        left += [line for line in run("ls", "/dev/shm") if line]
-    return left
-
-
 def kill_some(layout, number, choice):
     number_of_hosts, per_host = layout
     times = []
@@ -69,7 +56,7 @@ def kill_some(layout, number, choice):
                 raise AssertionError(f"{mode}, {wait}, rank {victim} after {delay:.3f} s: {taken:.1f} s")
             times.append(taken)
             until = time.monotonic() + 5
-            while (left := leftovers(made)) and time.monotonic() < until:
+            while (left := made.leftovers()) and time.monotonic() < until:
                 time.sleep(0.1)
             if left:
                 raise AssertionError(f"left: {left}")

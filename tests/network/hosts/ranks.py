@@ -18,7 +18,7 @@ class Launch:
         self.ranks = []
         for rank in range(self.size):
             variables = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(self.size), "MASTER_ADDR": made.address(0),
-                         "MASTER_PORT": "29520", "LC_ALL": "C", **environment}
+                         "LOCAL_RANK": str(rank % per_host), "MASTER_PORT": "29520", "LC_ALL": "C", **environment}
             self.ranks.append(made.start(self.hosts[rank], words, env=variables, bufsize=0, stdout=subprocess.PIPE))
         try:
             for rank in range(self.size):

@@ -99,6 +99,8 @@ public:
   /// Queues mark `number`, which is 0 or 1: the stream notes the time when it reaches the mark. DeviceError.
   /// InvalidArgument: another number.
   Status mark(int number);
+  /// Whether the stream has reached a mark that was queued. Never blocks. DeviceError. InvalidArgument: as for `mark`.
+  Result<bool> hasReached(int number) const;
   /// The time between marks 0 and 1. Blocks until the stream has reached both. DeviceError.
   Result<double> elapsedMicroseconds();
 
@@ -173,6 +175,13 @@ public:
   /// Ends a window for this rank alone, without meeting peers. Waits for this rank's launches. No later call of any
   /// rank may use the window. Otherwise as deregisterWindow.
   Status forgetWindow(std::span<void *const> memory);
+  /// Whether `run` has this program for these arguments where the ranks are: Ok, or why not. Local, never blocks, and
+  /// ignores the pointers. The same on all ranks. Their devices may refuse the call nevertheless. Errors as for
+  /// Communicator::carries.
+  Status carries(const Plugin &plugin, const CallArguments &arguments) const;
+  /// As Communicator::meshes.
+  std::vector<Mesh> meshes() const;
+
   /// By which memory a plugin selects a program for this call: Windows where peers access the buffers directly.
   MemoryKind memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const;
 

@@ -358,6 +358,16 @@ CUresult cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t sizeBytes) {
   return CUDA_SUCCESS;
 }
 
+CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void *data) {
+  CUstream_st *stream = streamOf(handle);
+  if (CUresult refused = checkContext())
+    return refused;
+  if (!stream)
+    return CUDA_ERROR_INVALID_HANDLE;
+  enqueue(*stream, [=] { function(data); });
+  return CUDA_SUCCESS;
+}
+
 /// For tests: what follows on the stream waits until the number is not 0, as behind a kernel of the program.
 void standInHold(CUstream stream, const std::atomic<int> *isReleased) {
   stream->add([isReleased] {

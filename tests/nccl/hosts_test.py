@@ -1,0 +1,109 @@
+"""The door where ranks are on several hosts, which this machine plays: processes with other texts in KOLO_HOSTID."""
+
+import json
+import os
+import pathlib
+import re
+import tempfile
+import unittest
+
+from support import ALGORITHMS, BUILD, CLIENT, PLUGINS, compile_plugins, run
+
+
+class Hosts(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="kolo-nccl-hosts-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        cls.staged = pathlib.Path(cls.folder.name) / "staged"
+        cls.staged.mkdir()
+        compile_plugins(*ALGORITHMS, folder=cls.staged, protocol="staged", meshes=("rank=2", "rank=3", "rank=4"))
+        cls.by_node = pathlib.Path(cls.folder.name) / "node.kolo.so"
+        compile_plugins("hierarchicalAllReduce", path=cls.by_node, protocol="staged", meshes=("node=2,gpu=2",))
+
+    def start(self, hosts, *case, how="processes", plugins=None, **environment):
+        return run(CLIENT, how, str(len(hosts)), *case, KOLO_TEST_HOSTS=hosts, KOLO_PLUGIN_PATH=str(plugins or self.staged),
+                   **environment)
+
+    def expect_right(self, *arguments, **options):
+        done = self.start(*arguments, **options)
+        self.assertEqual((done.returncode, done.stdout.count("wrong")), (0, 0), done.stdout + done.stderr)
+        return done
+
+    def test_all_collectives_are_carried(self):
+        """With groups, split and shrunk communicators."""
+        for hosts, how, ranks_here in (("aabb", "processes", 1), ("abab", "processes", 1), ("abc", "processes", 1),
+                                       ("aabb", "pairs", 2)):
+            with self.subTest(hosts=hosts, how=how):
+                done = self.expect_right(hosts, how=how)
+                self.assertRegex(done.stderr, rf"kolo nccl: \d+ calls: \d+ carried \(\d+ bytes\), {2 * ranks_here} forwarded "
+                                              rf"\({ranks_here} no data, {ranks_here} operation of the program\)")
+                self.assertEqual(set(re.findall(r"^forwarded (\d+)$", done.stdout, re.M)), {str(4 * ranks_here)})
+
+    def test_graphs_windows_and_late_ranks(self):
+        for how in ("processes", "pairs"):
+            for case in ("windows", "delayed", "finalize", "destroy"):
+                with self.subTest(how=how, case=case):
+                    self.expect_right("aabb", case, how=how, KOLO_STANDIN_LATE_US="5000")
+        self.expect_right("aab", "capture")
+        self.expect_right("aab", "enqueued")
+
+    def test_a_program_is_carried_where_its_dimensions_are_those_of_the_hosts(self):
+        for hosts, number, reason in (("aabb", 3, ""), ("abab", 0, "3 no program"), ("aaab", 0, "3 no program")):
+            with self.subTest(hosts):
+                done = self.start(hosts, "forwarded", plugins=self.by_node)
+                self.assertRegex(done.stderr, rf"kolo nccl: 4 calls: {number} carried \(\d+ bytes\), {4 - number} forwarded \(.*{reason}")
+
+    def test_a_selection_names_programs_by_node_and_by_rank(self):
+        with tempfile.TemporaryDirectory(prefix="kolo-nccl-table-") as folder:
+            table, plugin = os.path.join(folder, "table.json"), os.path.join(folder, "table.kolo.so")
+            entries = [{"collective": "all_reduce", **where, "memory": memory, "upToBytes": None, "algorithm": name}
+                       for where, name in (({"mesh": {"node": 2, "gpu": 2}}, "hierarchicalAllReduce"),
+                                           ({"ranks": 4}, "ringAllReduce"))
+                       for memory in ("windows", "ordinary")]
+            pathlib.Path(table).write_text(json.dumps({"entries": entries}))
+            done = run(BUILD / "bin/kolo", "compile", "--table", table, "--network", "node,rank", "--network-memory", "staged",
+                       "--target", "cpu,cuda:sm_90", "-o", plugin, LD_PRELOAD=None)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            for hosts, name in (("aabb", "hierarchicalAllReduce"), ("abab", "ringAllReduce"), ("aaaa", "ringAllReduce")):
+                done = self.start(hosts, "forwarded", plugins=plugin, KOLO_DEBUG="info", KOLO_STANDIN_RECORD="1")
+                self.assertRegex(done.stderr, rf"all_reduce of 10 i32, sum on 4 ranks: carried by {name} of ")
+
+    def test_without_a_program_for_a_network_calls_are_forwarded(self):
+        """Those of communicators inside of a host are carried."""
+        compile_plugins(*ALGORITHMS)
+        done = self.expect_right("abab", "forwarded", plugins=PLUGINS.name)
+        self.assertRegex(done.stderr, r"kolo nccl: 4 calls: 1 carried \(\d+ bytes\), 3 forwarded \(3 ranks on several hosts\)")
+
+    def test_all_ranks_forward_where_one_differs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(self.staged / "ringAllReduce.kolo.so", os.path.join(folder, "one.kolo.so"))
+            done = self.expect_right("aab", "other plugins", KOLO_TEST_OTHER_PLUGINS=folder)
+            self.assertIn("3 forwarded (3 ranks have other plugins)", done.stderr)
+            self.assertEqual(re.findall(r"^forwarded (\d+)$", done.stdout, re.M), ["3", "3", "3"])
+
+    def test_ranks_that_cannot_connect_forward_all(self):
+        done = self.expect_right("aabb", "forwarded", KOLO_NETWORK_INTERFACE="none0")
+        self.assertIn("forwarded (4 ranks that Kolo cannot connect)", done.stderr)
+        self.assertRegex(done.stderr, r"calls on a communicator of 4 ranks are forwarded: rank 0: .*none0")
+
+    def test_a_rank_without_the_library(self):
+        done = self.start("ab", "without the door", KOLO_TIMEOUT_MS="2000")
+        self.assertRegex(done.stderr, r"^kolo nccl: rank 0: rank 1 runs without this library: all ranks need it, or none$")
+        self.assertIn("returns 4", done.stdout)
+
+    def test_failures_end_all_ranks(self):
+        for case, text in (("count", "11"), ("death", "rank 2"), ("missing", "rank 2"), ("abort", "rank 2")):
+            with self.subTest(case):
+                done = self.start("aab", case, KOLO_TIMEOUT_MS="3000")
+                codes = dict(re.findall(r"^rank (\d): (\d)", done.stdout, re.M))
+                self.assertTrue(codes.get("0", "0") != "0" and codes.get("1", "0") != "0", done.stdout + done.stderr)
+                self.assertIn(text, done.stdout)
+
+    def test_non_blocking_communicators_are_left_to_nccl(self):
+        done = self.expect_right("aab", "nonblocking")
+        self.assertIn("non-blocking communicator", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
