@@ -63,7 +63,10 @@ void checkGroup(OwnRanks &here) {
        [](int) { return count; }, [&](int, size_t i) { return here.sumAt(i); }, own});
 }
 
-/// All ranks but the last one.
+/// Ranks that have checked their results.
+std::atomic<int> *const numChecked = makeShared();
+
+/// All ranks but the last one. An abort ends calls that still run on other ranks, so they come together before it.
 void checkShrink(OwnRanks &here) {
   OwnRanks rest{{}, here.size - 1};
   int excluded = here.size - 1;
@@ -80,6 +83,9 @@ void checkShrink(OwnRanks &here) {
   Collective collective = allReduceOf(rest.size, 500);
   collective.title = "all-reduce of a shrunk communicator";
   rest.check(collective);
+  *numChecked += static_cast<int>(rest.ranks.size());
+  while (*numChecked < rest.size)
+    std::this_thread::yield();
   for (ncclComm_t comm : made)
     NCCL(ncclCommAbort(comm));
 }
@@ -111,6 +117,17 @@ void run(OwnRanks &here, const std::string &name) {
     NCCL(ncclCommDestroy(rank.comm));
 }
 
+/// A rank whose program was started without the door: it calls NCCL itself.
+void runWithoutDoor(int rank, int size, const ncclUniqueId &id) {
+  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
+  auto *init = reinterpret_cast<decltype(&ncclCommInitRank)>(dlsym(library, "ncclCommInitRank"));
+  auto *allGather = reinterpret_cast<decltype(&ncclAllGather)>(dlsym(library, "ncclAllGather"));
+  Rank own = makeRank(rank);
+  NCCL(init(&own.comm, size, id, rank));
+  NCCL(allGather(own.input, own.output, 64, ncclUint8, own.comm, own.stream));
+  CUDA(cuStreamSynchronize(own.stream));
+}
+
 /// The ranks from `first` on, all by this thread.
 void runRanks(int first, int number, int size, const ncclUniqueId &id, const std::string &name) {
   if (name == "without the door" && first == size - 1)
@@ -134,17 +151,6 @@ void runRanks(int first, int number, int size, const ncclUniqueId &id, const std
 void setHost(int rank) {
   if (const char *hosts = std::getenv("KOLO_TEST_HOSTS"))
     setenv("KOLO_HOSTID", std::string(1, hosts[rank]).c_str(), 1);
-}
-
-/// A rank whose program was started without the door: it calls NCCL itself.
-void runWithoutDoor(int rank, int size, const ncclUniqueId &id) {
-  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-  auto *init = reinterpret_cast<decltype(&ncclCommInitRank)>(dlsym(library, "ncclCommInitRank"));
-  auto *allGather = reinterpret_cast<decltype(&ncclAllGather)>(dlsym(library, "ncclAllGather"));
-  Rank own = makeRank(rank);
-  NCCL(init(&own.comm, size, id, rank));
-  NCCL(allGather(own.input, own.output, 64, ncclUint8, own.comm, own.stream));
-  CUDA(cuStreamSynchronize(own.stream));
 }
 
 void runInProcesses(int perProcess, int size, const ncclUniqueId &id, const std::string &name) {

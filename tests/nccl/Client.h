@@ -24,6 +24,12 @@
 
 inline int numWrong = 0;
 
+/// A number that all ranks see, be they threads or processes.
+inline std::atomic<int> *makeShared() {
+  return static_cast<std::atomic<int> *>(
+      mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+}
+
 inline void say(const std::string &text) {
   std::string line = text + "\n";
   if (write(STDOUT_FILENO, line.data(), line.size()) < 0)

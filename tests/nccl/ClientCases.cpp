@@ -7,9 +7,7 @@ extern "C" int64_t standInCopies();
 
 namespace {
 
-/// A number that all ranks see, be they threads or processes.
-std::atomic<int> *const hasReturned = static_cast<std::atomic<int> *>(
-    mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+std::atomic<int> *const hasReturned = makeShared();
 
 void checkCapture(OwnRanks &here) {
   if (here.ranks.size() > 1)

@@ -6,8 +6,7 @@ extern "C" void standInHold(CUstream stream, const std::atomic<int> *isReleased)
 namespace {
 
 /// A number that all ranks see, be they threads or processes.
-std::atomic<int> *const numAborted = static_cast<std::atomic<int> *>(
-    mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+std::atomic<int> *const numAborted = makeShared();
 
 /// What a call ended with, and which error it left.
 void report(const Rank &rank, ncclResult_t code) {

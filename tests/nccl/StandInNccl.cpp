@@ -30,8 +30,9 @@ namespace kolo::nccl {
 /// A communicator's end, by the name that its handle has.
 struct OpaqueComm {
   std::string name;
-  int rank = 0, size = 1, device = 0, numChildren = 0, numGathered = 0;
+  int rank = 0, size = 1, device = 0, numChildren = 0;
   bool isNonBlocking = false;
+  int numGathered = 0;
   std::shared_ptr<std::atomic<int>> numInProgress = std::make_shared<std::atomic<int>>(0);
   std::shared_ptr<std::atomic<bool>> isAborted = std::make_shared<std::atomic<bool>>(false);
 };

@@ -46,20 +46,20 @@ class Hosts(unittest.TestCase):
                 with self.subTest(how=how, case=case):
                     self.expect_right("aabb", case, how=how, KOLO_STANDIN_LATE_US="5000")
         self.expect_right("aab", "capture")
-        self.expect_right("aab", "enqueued")
 
     def test_a_program_is_carried_where_its_dimensions_are_those_of_the_hosts(self):
-        for hosts, number, reason in (("aabb", 3, ""), ("abab", 0, "3 no program"), ("aaab", 0, "3 no program")):
+        for hosts, number in (("aabb", 3), ("abab", 0), ("aaab", 0)): # and one call of half of the ranks
             with self.subTest(hosts):
                 done = self.start(hosts, "forwarded", plugins=self.by_node)
-                self.assertRegex(done.stderr, rf"kolo nccl: 4 calls: {number} carried \(\d+ bytes\), {4 - number} forwarded \(.*{reason}")
+                self.assertRegex(done.stderr, rf"kolo nccl: 4 calls: {number} carried \(\d+ bytes\), {4 - number} forwarded "
+                                              rf"\({4 - number} no program\)")
 
     def test_a_selection_names_programs_by_node_and_by_rank(self):
         with tempfile.TemporaryDirectory(prefix="kolo-nccl-table-") as folder:
             table, plugin = os.path.join(folder, "table.json"), os.path.join(folder, "table.kolo.so")
             entries = [{"collective": "all_reduce", **where, "memory": memory, "upToBytes": None, "algorithm": name}
-                       for where, name in (({"mesh": {"node": 2, "gpu": 2}}, "hierarchicalAllReduce"),
-                                           ({"ranks": 4}, "ringAllReduce"))
+                       for where, name in (({"ranks": 4}, "ringAllReduce"),
+                                           ({"mesh": {"node": 2, "gpu": 2}}, "hierarchicalAllReduce"))
                        for memory in ("windows", "ordinary")]
             pathlib.Path(table).write_text(json.dumps({"entries": entries}))
             done = run(BUILD / "bin/kolo", "compile", "--table", table, "--network", "node,rank", "--network-memory", "staged",
@@ -83,9 +83,9 @@ class Hosts(unittest.TestCase):
             self.assertEqual(re.findall(r"^forwarded (\d+)$", done.stdout, re.M), ["3", "3", "3"])
 
     def test_ranks_that_cannot_connect_forward_all(self):
-        done = self.expect_right("aabb", "forwarded", KOLO_NETWORK_INTERFACE="none0")
-        self.assertIn("forwarded (4 ranks that Kolo cannot connect)", done.stderr)
-        self.assertRegex(done.stderr, r"calls on a communicator of 4 ranks are forwarded: rank 0: .*none0")
+        done = self.start("aabb", "forwarded", KOLO_NETWORK_INTERFACE="none0")
+        self.assertIn("0 carried (0 bytes), 4 forwarded (4 ranks that Kolo cannot connect)", done.stderr)
+        self.assertRegex(done.stderr, r"calls on a communicator of 4 ranks are forwarded: rank 0: KOLO_NETWORK_INTERFACE='none0'")
 
     def test_a_rank_without_the_library(self):
         done = self.start("ab", "without the door", KOLO_TIMEOUT_MS="2000")

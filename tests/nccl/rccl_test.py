@@ -40,6 +40,11 @@ class Rccl(unittest.TestCase):
         self.check("processes", "3", "capture")
         self.check("processes", "3", "windows")
 
+    def test_ranks_of_several_hosts(self):
+        with tempfile.TemporaryDirectory(prefix="kolo-rccl-hosts-") as folder:
+            compile_plugins("ringAllReduce", folder=folder, protocol="staged", meshes=("rank=2", "rank=4"))
+            self.check("processes", "4", "split", environment={"KOLO_TEST_HOSTS": "aabb", "KOLO_PLUGIN_PATH": folder})
+
     def test_tables_of_all_sizes(self):
         for functions in (37, 38, 39, 42, 50): # from ROCm 6.3 on; ncclCommShrink is the 39th, ncclAlltoAll the 42nd
             with self.subTest(functions):

@@ -107,8 +107,10 @@ Status confirm(const AllGather &exchange, Member &member, const Status &own) {
   if (Status status = exchange(&mine, sizeof(mine), all.data()); !status.isOk())
     return status;
   auto refused = std::ranges::find(all, 0, &Answer::isOk);
-  if (refused != all.end())
-    sayForwarded(member, "rank " + std::to_string(refused - all.begin()) + ": " + refused->why);
+  if (refused == all.end())
+    return {};
+  const std::string why = refused->why, name = "rank " + std::to_string(refused - all.begin()) + ": ";
+  sayForwarded(member, why.starts_with("rank ") ? why : name + why);
   return {};
 }
 
