@@ -21,17 +21,17 @@ SEED = int(sys.argv[5]) if len(sys.argv) > 5 else random.randrange(1 << 30)
 PLUGINS = (("hierarchicalAllReduce", "node=2,gpu=2"), ("railAllGather", "node=2,gpu=2"), ("ringAllReduce", "rank=4"),
            ("hierarchicalReduceScatter", "node=2,gpu=2"), ("directAllToAll", "rank=4"), ("binomialBroadcast", "rank=4"),
            ("directReduce", "rank=4"), ("directGather", "rank=4"), ("directScatter", "rank=4"))
-PER_HOST, CALLS, TIMEOUT_MS = 2, 40, 4000
-VARIABLES = {"KOLO_CUDA_DRIVER": STANDIN, "KOLO_STANDIN_THREADS": "2", "KOLO_TIMEOUT_MS": str(TIMEOUT_MS)}
+PER_HOST, CALLS = 2, 40
 FAULTS = {"kill": ("PeerLost", "Aborted"), "stop": ("Timeout", "PeerLost", "Aborted"), "down": ("Timeout", "PeerLost", "Aborted")}
 
 
-def start(made, plugins, choice, calls):
-    return ranks.Launch(made, PER_HOST, [PROGRAM, str(choice.randrange(1 << 30)), str(calls), *plugins], VARIABLES)
+def start(made, plugins, choice, calls, timeout_ms):
+    return ranks.Launch(made, PER_HOST, [PROGRAM, str(choice.randrange(1 << 30)), str(calls), *plugins],
+                        {"KOLO_CUDA_DRIVER": STANDIN, "KOLO_STANDIN_THREADS": "2", "KOLO_TIMEOUT_MS": str(timeout_ms)})
 
 
 def expect_right(made, plugins, choice):
-    launch = start(made, plugins, choice, CALLS)
+    launch = start(made, plugins, choice, CALLS, 25_000)
     try:
         for rank in range(launch.size):
             if (said := launch.hear(rank)).code != "Ok":
@@ -42,7 +42,7 @@ def expect_right(made, plugins, choice):
 
 def break_one(made, plugins, choice):
     """One fault while calls run, which are more than can be made until then."""
-    launch = start(made, plugins, choice, 100_000)
+    launch = start(made, plugins, choice, 100_000, 5000)
     fault, victim = choice.choice(list(FAULTS)), choice.randrange(launch.size)
     try:
         time.sleep(choice.uniform(0, 1))
@@ -58,11 +58,13 @@ def break_one(made, plugins, choice):
             if said.code not in FAULTS[fault] or not named:
                 raise AssertionError(f"{fault} of rank {victim}: rank {rank}: {said}")
     finally:
+        if fault == "stop":
+            launch.signal([victim], signal.SIGKILL)
         launch.end()
         if fault == "down":
             made.link(victim // PER_HOST, "up")
     until = time.monotonic() + 5
-    while (left := made.leftovers()) and time.monotonic() < until:
+    while (left := made.leftovers(was_cut=fault == "down")) and time.monotonic() < until:
         time.sleep(0.1)
     if left:
         raise AssertionError(f"{fault} of rank {victim}: left: {left}")

@@ -75,14 +75,15 @@ class Hosts:
     def start(self, host, words, **options):
         return subprocess.Popen(self.command(host, words), **options)
 
-    def leftovers(self):
-        """What hosts have beside the processes that keep their namespaces."""
-        left = []
+    def leftovers(self, was_cut=False):
+        """What hosts have beside the processes that keep their namespaces. `was_cut`: a link was down, so that kernels close
+        connections of processes that have ended later."""
+        left, ended = [], ("TIME-WAIT", *(("FIN-WAIT", "CLOSING", "LAST-ACK") if was_cut else ()))
         for host in range(self.number):
             run = lambda *words: subprocess.run(self.command(host, words), capture_output=True, text=True,
                                                 check=True).stdout.split("\n")
             left += [line for line in run("ps", "-e", "-o", "comm=") if line.strip() not in ("sh", "sleep", "ps", "")]
-            left += [line for line in run("ss", "-Htan") if line and not line.startswith("TIME-WAIT")]
+            left += [line for line in run("ss", "-Htan") if line and not line.startswith(ended)]
             left += [line for line in run("ls", "/dev/shm") if line]
         return left
 
