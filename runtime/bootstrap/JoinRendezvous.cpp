@@ -151,12 +151,12 @@ bool isWorthRetrying(const Status &status) { return status.code() == StatusCode:
 Result<std::shared_ptr<ControlMemory>> openControl(const ControlPlace &place, int numRanks, int numHere) {
   if (place.sizeBytes != Control::sizeBytes(numRanks, numHere))
     return error(StatusCode::Mismatch, "the rank that made the control segment runs another version of this runtime");
-  Result<Memory> memory = Memory::openPeer(place.pid, place.fd, place.sizeBytes);
+  Result<Memory> memory = Memory::openPeer(place.pid, place.fd, place.sizeBytes, numHere < numRanks);
   if (!memory.isOk())
     return memory.status();
   auto shared = std::make_shared<ControlMemory>();
   shared->memory = std::move(memory).value();
-  shared->control = Control(shared->memory.data(), numRanks);
+  shared->control = Control(shared->memory.data(), numRanks, numHere);
   return shared;
 }
 

@@ -216,8 +216,8 @@ Status MultiHostJoin::open(const Roster &roster) {
                        opened.status().message());
     control = *opened;
   }
-  for (int rank : own)
-    control->control.block(rank).pid.store(roster.arrivals[static_cast<size_t>(rank)].pid);
+  for (size_t i = 0; i < own.size(); ++i)
+    control->control.block(static_cast<int>(i)).pid.store(roster.arrivals[static_cast<size_t>(own[i])].pid);
   return {};
 }
 

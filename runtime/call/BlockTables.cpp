@@ -205,23 +205,59 @@ std::array<int64_t, 2> countsAtDistance(const Call &call, int rank, int64_t dist
           announcedTaken(call, group.number, (group.number + group.size - distance) % group.size)};
 }
 
+/// Mismatch, if giver and taker have two different numbers for a block.
+static Status compareSides(const Call &call, int giver, int64_t distance, int64_t given, int64_t taken) {
+  const Group group = groupOf(call, giver);
+  const int taker = memberOf(call, group, (group.number + distance) % group.size);
+  if (countOf(given) != countOf(taken))
+    return rankError(StatusCode::Mismatch, taker,
+                     "ranks disagree on a block: rank {} gives {} elements to rank {}, which takes {}", giver,
+                     countOf(given), taker, countOf(taken));
+  if (given != taken)
+    return rankError(StatusCode::Mismatch, taker,
+                     "ranks disagree on row lists: rank {} gives a block to rank {} {} landing rows, and that rank has "
+                     "{} list of its output",
+                     giver, taker, given < -1 ? "with" : "without", taken < -1 ? "a" : "no");
+  return {};
+}
+
 Status compareCounts(const Call &call, std::span<const std::array<int64_t, 2>> all, int64_t distance) {
   for (int rank = 0; rank < static_cast<int>(all.size()); ++rank) {
     const Group group = groupOf(call, rank);
     const int taker = memberOf(call, group, (group.number + distance) % group.size);
-    const int64_t given = all[static_cast<size_t>(rank)][0], taken = all[static_cast<size_t>(taker)][1];
-    if (countOf(given) != countOf(taken))
-      return rankError(StatusCode::Mismatch, taker,
-                       "ranks disagree on a block: rank {} gives {} elements to rank {}, which takes {}", rank,
-                       countOf(given), taker, countOf(taken));
-    if (given != taken)
-      return rankError(
-          StatusCode::Mismatch, taker,
-          "ranks disagree on row lists: rank {} gives a block to rank {} {} landing rows, and that rank has "
-          "{} list of its output",
-          rank, taker, given < -1 ? "with" : "without", taken < -1 ? "a" : "no");
+    if (Status status =
+            compareSides(call, rank, distance, all[static_cast<size_t>(rank)][0], all[static_cast<size_t>(taker)][1]);
+        !status.isOk())
+      return status;
   }
   return {};
+}
+
+CountDigests digestsIn(const Call &call, int rank, const BlockRange &range) {
+  const Group group = groupOf(call, rank);
+  auto isGiver = [&](int giver) { return giver >= range.firstGiver && giver < range.endGiver; };
+  CountDigests digests;
+  for (int64_t distance = range.firstDistance; distance < range.endDistance; ++distance) {
+    const int64_t after = (group.number + distance) % group.size;
+    const int64_t before = (group.number + group.size - distance) % group.size;
+    if (int64_t block = announcedGiven(call, group.number, after); block != -1 && isGiver(rank))
+      digests.given += digestOf(group.first + group.number, group.first + after, block);
+    if (int64_t block = announcedTaken(call, group.number, before);
+        block != -1 && isGiver(memberOf(call, group, before)))
+      digests.taken += digestOf(group.first + before, group.first + group.number, block);
+  }
+  return digests;
+}
+
+std::array<int64_t, 2> countsOfBlock(const Call &call, int rank, const BlockRange &range) {
+  const Group group = groupOf(call, rank);
+  const int64_t before = (group.number + group.size - range.firstDistance) % group.size;
+  const std::array<int64_t, 2> counts = countsAtDistance(call, rank, range.firstDistance);
+  return {rank == range.firstGiver ? counts[0] : 0, memberOf(call, group, before) == range.firstGiver ? counts[1] : 0};
+}
+
+Status compareBlock(const Call &call, const BlockRange &range, const std::array<int64_t, 2> &counts) {
+  return compareSides(call, range.firstGiver, range.firstDistance, counts[0], counts[1]);
 }
 
 } // namespace kolo::runtime

@@ -5,6 +5,7 @@
 #include "bootstrap/LaunchedRanks.h"
 #include "memory/ControlGroups.h"
 #include "memory/Copy.h"
+#include "peers/Announced.h"
 #include "wait/Cores.h"
 
 #include <algorithm>
@@ -73,7 +74,7 @@ Record &CommunicatorState::nextRecord(Operation operation) {
 Status CommunicatorState::exchangeRecords() {
   Status status = exchange.perform();
   if (status.isOk() || status.code() == StatusCode::Mismatch)
-    for (int peer = 0; peer < ranks->size(); ++peer)
+    for (int peer : ranks->hosts().ranksHere())
       peerSegments.release(peer, exchange.heard(peer));
   return status;
 }
@@ -163,6 +164,7 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState
     return status;
   std::optional<Location> location = segments->locate(window.segment->data(), window.sizeBytes);
   Record &record = nextRecord(Operation::ExchangeWindows);
+  record.toldSize = window.sizeBytes;
   if (location)
     record.buffers[0] = *location;
   else
@@ -176,13 +178,13 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState
   // Guarded, because a rank without memory must still take part in the confirmation.
   Status own = guarded([&]() -> Status {
     for (int peer = 0; peer < ranks->size(); ++peer) {
-      const Location &theirs = exchange.heard(peer).buffers[0];
-      bool isSelf = peer == ranks->rank();
+      const bool isSelf = peer == ranks->rank(), isRemote = ranks->isRemote(peer);
+      const Location theirs = isRemote ? Location() : exchange.heard(peer).buffers[0]; // no address on another host
       Result<std::byte *> address = isSelf ? Result(window.segment->data()) : peerSegments.resolve(peer, theirs);
       if (!address.isOk())
         return address.status();
       windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(RemoteWindowState{
-          peer, *address, theirs.sizeBytes, number, isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
+          peer, *address, sizeHeard(*ranks, exchange.number(), peer), number, isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
     }
     return {};
   });

@@ -11,6 +11,7 @@
 #include "call/Semaphores.h"
 #include "kolo/runtime/Communicator.h"
 #include "memory/Segments.h"
+#include "memory/SparseArray.h"
 #include "peers/Exchange.h"
 #include "peers/PeerSegments.h"
 #include "peers/Peers.h"
@@ -41,7 +42,8 @@ struct RemoteWindowState {
 /// By peer and channel id: signals sent, and signals awaited.
 class ChannelCounts {
 public:
-  explicit ChannelCounts(int numRanks) : sent(static_cast<size_t>(numRanks) * numChannels), awaited(sent) {}
+  explicit ChannelCounts(int numRanks)
+      : sent(static_cast<size_t>(numRanks) * numChannels), awaited(static_cast<size_t>(numRanks) * numChannels) {}
 
   uint64_t nextSent(int peer, int id) { return ++sent[index(peer, id)]; }
   uint64_t nextAwaited(int peer, int id) { return ++awaited[index(peer, id)]; }
@@ -50,7 +52,7 @@ private:
   static constexpr size_t index(int peer, int id) {
     return static_cast<size_t>(peer) * numChannels + static_cast<size_t>(id);
   }
-  std::vector<uint64_t> sent, awaited;
+  SparseArray<uint64_t> sent, awaited;
 };
 
 /// Whether the call of a plan may be repeated among several hosts without an exchange: see Repeat.cpp. The same on all

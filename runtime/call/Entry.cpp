@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 namespace kolo::runtime {
 namespace {
@@ -33,40 +32,25 @@ void fillRecord(Record &record, const Plan &plan, const SegmentTable &segments) 
     record.hasNews |= segments.isNews(location);
 }
 
-Status compareAll(const Exchange &exchange, int numRanks) {
-  for (int peer = 1; peer < numRanks; ++peer)
-    if (Status status = compareCalls(exchange.heard(0).call, exchange.heard(peer).call, {0, peer}); !status.isOk())
-      return status;
-  return {};
+Status compareAll(const RecordSummary &all) {
+  if (!all.has(Kept::OtherCall))
+    return {};
+  return compareCalls(all.recordOf(Kept::First).call, all.recordOf(Kept::OtherCall).call,
+                      {all.rankOf(Kept::First), all.rankOf(Kept::OtherCall)});
 }
 
 /// Whether ranks announce different values of a field. All then take the largest.
-template <class Field, class Value>
-bool haveDifferent(Field field, Value &largest, const Exchange &exchange, int numRanks) {
-  const Value first = std::invoke(field, exchange.heard(0));
-  bool areEqual = true;
-  for (int peer = 0; peer < numRanks; ++peer) {
-    const Value theirs = std::invoke(field, exchange.heard(peer));
-    areEqual &= theirs == first;
-    largest = std::max(largest, theirs);
-  }
-  return !areEqual;
-}
-
-/// Likewise of what block tables ask for: a rank may know its own blocks alone, and all must cut the call alike.
-bool haveDifferentTables(int64_t &longestBlock, int64_t &largestBytes, const Exchange &exchange, int numRanks) {
-  auto blockOf = [](const Record &record) { return record.tables.longestBlock; };
-  auto bytesOf = [](const Record &record) { return record.tables.largestBytes; };
-  bool areDifferent = haveDifferent(blockOf, longestBlock, exchange, numRanks);
-  areDifferent |= haveDifferent(bytesOf, largestBytes, exchange, numRanks);
-  return areDifferent;
+template <class Value> bool haveDifferent(const SummaryNumbers::Compared<Value> &field, Value &largest) {
+  largest = std::max(largest, field.largest);
+  return field.areDifferent;
 }
 
 /// Of a call with block tables: where the blocks of a peer's buffers begin.
-void addPlaces(Plan &plan, const Exchange &exchange, int peer) {
+void addPlaces(Plan &plan, const Exchange &exchange, int peer, bool isRemote) {
   for (size_t turn = 0; turn < RankBlock::numTurns; ++turn) {
-    const auto *announced = reinterpret_cast<const int64_t *>(exchange.published(peer, turn));
-    const int64_t *ofRole[] = {announced, announced + plan.call.largest.input};
+    const int64_t *announced =
+        isRemote ? nullptr : reinterpret_cast<const int64_t *>(exchange.published(peer, turn, 0));
+    const int64_t *ofRole[] = {announced, isRemote ? nullptr : announced + plan.call.largest.input};
     for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
       plan.peers.places[turn][role].push_back(plan.buffers.isCopied[role] ? plan.buffers.tables.ofPieces.data()
                                                                           : ofRole[role]);
@@ -92,7 +76,7 @@ void makeTables(Plan &plan) {
 /// Peers read the places of this rank's blocks from the announcement.
 void announcePlaces(Plan &plan, const Exchange &exchange, int rank) {
   const size_t turn = exchange.nextTurn();
-  std::byte *own = exchange.published(rank, turn);
+  std::byte *own = exchange.published(rank, turn, 0);
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
     const std::vector<int64_t> &places = plan.call.tables->places[role];
     std::copy(places.begin(), places.end(),
@@ -102,86 +86,128 @@ void announcePlaces(Plan &plan, const Exchange &exchange, int rank) {
   }
 }
 
+/// Halves a range of blocks, of which some differ, until it begins with the first that do, and has no others.
+template <class Number, class AreAlikeIn>
+Status narrow(BlockRange &range, Number BlockRange::*first, Number BlockRange::*end, AreAlikeIn areAlikeIn) {
+  while (range.*end - range.*first > 1) {
+    BlockRange lower = range;
+    lower.*end = range.*first + (range.*end - range.*first) / 2;
+    Result<bool> areAlike = areAlikeIn(lower);
+    if (!areAlike.isOk())
+      return areAlike.status();
+    if (*areAlike)
+      range.*first = lower.*end;
+    else
+      range.*end = lower.*end;
+  }
+  return {};
+}
+
 /// After an exchange of records: Mismatch if some block is not as long on both of its sides. Only then all ranks meet
-/// again, once for each distance between two of them, until it is known which block that is. `announce` makes such an
-/// exchange, with this rank's counts.
+/// again, until it is known which block that is: they halve the distances between its two ranks, and then the ranks
+/// that may give it. `announce` makes such an exchange, with what this rank says of some blocks.
 template <class Announce>
 Status compareBlocks(const Plan &plan, const Exchange &exchange, const Peers &peers, Announce announce) {
-  const auto numRanks = static_cast<size_t>(peers.size());
-  std::vector<CountDigests> digests(numRanks);
-  for (int peer = 0; peer < peers.size(); ++peer)
-    digests[static_cast<size_t>(peer)] = exchange.heard(peer).tables.digests;
-  if (areCountsAlike(digests))
+  const Call &call = plan.call;
+  auto areAlike = [&] {
+    const CountDigests &digests = exchange.summary().numbers().sums.digests;
+    return digests.given == digests.taken;
+  };
+  if (areAlike())
     return {};
-  std::vector<std::array<int64_t, 2>> counts(numRanks);
-  for (int64_t distance = 0; distance < numDistances(plan.call); ++distance) {
-    if (Status status = announce(countsAtDistance(plan.call, peers.rank(), distance)); !status.isOk())
-      return status;
-    for (int peer = 0; peer < peers.size(); ++peer)
-      std::copy_n(exchange.heard(peer).tables.counts, 2, counts[static_cast<size_t>(peer)].begin());
-    if (Status status = compareCounts(plan.call, counts, distance); !status.isOk())
-      return status;
-  }
+  auto areAlikeIn = [&](const BlockRange &range) -> Result<bool> {
+    TableRecord said;
+    said.digests = digestsIn(call, peers.rank(), range);
+    Status status = announce(said);
+    return status.isOk() ? Result(areAlike()) : Result<bool>(status);
+  };
+  BlockRange range{0, numDistances(call), 0, peers.size()};
+  if (Status status = narrow(range, &BlockRange::firstDistance, &BlockRange::endDistance, areAlikeIn); !status.isOk())
+    return status;
+  if (Status status = narrow(range, &BlockRange::firstGiver, &BlockRange::endGiver, areAlikeIn); !status.isOk())
+    return status;
+  TableRecord said;
+  std::ranges::copy(countsOfBlock(call, peers.rank(), range), said.counts);
+  if (Status status = announce(said); !status.isOk())
+    return status;
+  const int64_t (&counts)[2] = exchange.summary().numbers().sums.counts;
+  if (Status status = compareBlock(call, range, {counts[0], counts[1]}); !status.isOk())
+    return status;
   return error(StatusCode::Mismatch, "ranks disagree on counts of blocks");
 }
 
-/// Finds the memory of the peers by what they announced.
-Status resolvePeers(Plan &plan, const Exchange &exchange, const Peers &peers, PeerSegments &segments) {
-  std::vector<Cell *> cells;
-  plan.peers.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
-  for (std::vector<void *> &ofTurn : plan.peers.published)
-    ofTurn.clear();
-  for (std::vector<void *> &ofTurn : plan.peers.packets)
-    ofTurn.clear();
+/// Makes the tables of a plan, of all ranks, with null where nothing is known. May throw std::bad_alloc.
+void makePeerTables(Plan &plan, const Peers &peers) {
+  const auto numRanks = static_cast<size_t>(peers.size());
+  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
+    plan.peers.buffers[role] = SparseArray<void *>(numRanks);
+    plan.peers.locations[role].resize(static_cast<size_t>(peers.control().numHere()));
+  }
+  for (SparseArray<void *> &ofTurn : plan.peers.published)
+    ofTurn = SparseArray<void *>(plan.call.publishes ? numRanks : 0);
+  plan.peers.publishedNow = SparseArray<void *>(plan.buffers.publishesMuch ? numRanks : 0);
+  for (SparseArray<void *> &ofTurn : plan.peers.packets)
+    ofTurn = SparseArray<void *>(plan.call.hasPackets ? numRanks : 0);
   for (auto &ofTurn : plan.peers.places)
     for (std::vector<const int64_t *> &ofRole : ofTurn)
       ofRole.clear();
+}
+
+/// Finds where a peer publishes, and its packets.
+void resolveTurns(Plan &plan, const Exchange &exchange, int peer) {
+  const auto index = static_cast<size_t>(peer);
+  // Outside of announcements there are two turns.
+  const size_t turnBytes = exchange.heard(peer).buffers[KOLO_PUBLISHED].sizeBytes / 2;
+  if (plan.buffers.publishesMuch)
+    plan.peers.numPublishedSlots = std::min(plan.peers.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
+  for (size_t turn = 0; plan.call.publishes && turn < RankBlock::numTurns; ++turn) {
+    auto *aside = static_cast<std::byte *>(plan.peers.buffers[KOLO_PUBLISHED][index]);
+    plan.peers.published[turn][index] =
+        plan.buffers.publishesMuch ? aside + turn % 2 * turnBytes : exchange.published(peer, turn, 0);
+  }
+  const size_t packetBytes =
+      plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
+  for (size_t turn = 0; plan.call.hasPackets && turn < 2; ++turn)
+    plan.peers.packets[turn][index] =
+        static_cast<std::byte *>(plan.peers.buffers[KOLO_PACKETS][index]) + turn * packetBytes;
+}
+
+/// Finds the memory of the peers of this host by what they announced.
+Status resolvePeers(Plan &plan, const Exchange &exchange, const Peers &peers, PeerSegments &segments) {
+  SparseArray<Cell *> cells(plan.semaphores->isConnected() ? 0 : static_cast<size_t>(peers.size()));
+  plan.peers.numPublishedSlots = SIZE_MAX; // of the rank with the fewest
+  makePeerTables(plan, peers);
   if (plan.call.tables)
     makeTables(plan);
-  size_t packetBytes =
-      plan.call.hasPackets ? static_cast<size_t>(plan.call.packetBytesFor(plan.buffers.pieces.count)) : 0;
-  for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-    plan.peers.buffers[role].resize(static_cast<size_t>(peers.size()));
-    plan.peers.locations[role].resize(static_cast<size_t>(peers.size()));
-  }
-  for (int peer = 0; peer < peers.size(); ++peer) {
+  std::copy_n(exchange.summary().numbers().largestBuffers, KOLO_NUM_BUFFER_ROLES, plan.peers.largestBytes);
+  for (int peer : peers.hosts().ranksHere()) {
     const Record &record = exchange.heard(peer);
+    const auto index = static_cast<size_t>(peer);
     bool isSelf = peer == peers.rank();
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-      // What is on another host has no address here.
       Result<std::byte *> address = isSelf ? Result(static_cast<std::byte *>(plan.buffers.local[role]))
                                            : segments.resolve(peer, record.buffers[role]);
       if (!address.isOk())
         return address.status();
-      plan.peers.buffers[role][static_cast<size_t>(peer)] = *address;
-      plan.peers.locations[role][static_cast<size_t>(peer)] = record.buffers[role];
+      plan.peers.buffers[role][index] = *address;
+      plan.peers.locations[role][static_cast<size_t>(peers.hosts().placeOf(peer))] = record.buffers[role];
     }
-    // Outside of announcements there are two turns.
-    const size_t turnBytes = record.buffers[KOLO_PUBLISHED].sizeBytes / 2;
-    if (plan.buffers.publishesMuch)
-      plan.peers.numPublishedSlots =
-          std::min(plan.peers.numPublishedSlots, turnBytes / plan.buffers.publishedSlotBytes);
-    for (size_t turn = 0; turn < RankBlock::numTurns; ++turn) {
-      auto *aside = static_cast<std::byte *>(plan.peers.buffers[KOLO_PUBLISHED][static_cast<size_t>(peer)]);
-      plan.peers.published[turn].push_back(plan.buffers.publishesMuch ? aside + turn % 2 * turnBytes
-                                                                      : exchange.published(peer, turn));
-    }
-    for (size_t turn : {0u, 1u}) {
-      auto *packetMemory = static_cast<std::byte *>(plan.peers.buffers[KOLO_PACKETS][static_cast<size_t>(peer)]);
-      plan.peers.packets[turn].push_back(packetMemory + turn * packetBytes);
-    }
-    if (plan.call.tables)
-      addPlaces(plan, exchange, peer);
-    if (plan.semaphores->isConnected())
+    resolveTurns(plan, exchange, peer);
+    if (cells.size() == 0)
       continue;
     std::shared_ptr<Segment> own = plan.semaphores->memory();
     Result<std::byte *> address =
         isSelf ? Result(own ? own->data() : nullptr) : segments.resolve(peer, record.semaphores);
     if (!address.isOk())
       return address.status();
-    cells.push_back(reinterpret_cast<Cell *>(*address));
+    cells[index] = reinterpret_cast<Cell *>(*address);
   }
-  plan.peers.publishedNow = plan.peers.published[0]; // for later calls to allocate nothing
+  // What ranks of other hosts publish comes here, and they read no places of blocks.
+  for (int peer : peers.hosts().others())
+    for (size_t turn = 0; plan.call.publishes && turn < RankBlock::numTurns; ++turn)
+      plan.peers.published[turn][static_cast<size_t>(peer)] = exchange.published(peer, turn, plan.slotBytes());
+  for (int peer = 0; plan.call.tables && peer < peers.size(); ++peer)
+    addPlaces(plan, exchange, peer, peers.isRemote(peer));
   if (!plan.semaphores->isConnected())
     plan.semaphores->connect(std::move(cells));
   return {};
@@ -249,11 +275,10 @@ Status CommunicatorState::propose(Plan &plan, int64_t piece, bool &isAgreed) {
     publish(plan, piece);
   if (plan.buffers.sharesPlaces)
     announcePlaces(plan, exchange, ranks->rank());
-  size_t publishedBytes = 0; // that other hosts must be sent
-  if (ranks->links() && plan.call.publishes)
-    publishedBytes =
-        static_cast<size_t>(plan.call.publishedBytesFor(pieceCount(plan.call, plan.buffers.pieces, piece)));
-  return exchange.propose(plan.agreement, publishedBytes, isAgreed);
+  PublishedSize published; // that other hosts must be sent
+  if (ranks->hosts().areSeveral() && plan.call.publishes)
+    published = plan.publishedIn(piece);
+  return exchange.propose(plan.agreement, published, isAgreed);
 }
 
 /// An exchange inside a call on which all ranks have agreed.
@@ -271,8 +296,8 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
                                         const Status &refusal) {
   Plan *plan = nullptr;
   Agreed agreed;
-  auto announceCounts = [this](const std::array<int64_t, 2> &counts) {
-    std::ranges::copy(counts, nextRecord(Operation::Confirm).tables.counts);
+  auto announceBlocks = [this](const TableRecord &said) {
+    nextRecord(Operation::Confirm).tables = said;
     return exchangeRecords();
   };
   for (bool isAgreed = false; !isAgreed;) {
@@ -295,17 +320,20 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
     if (Status status = exchange.firstRefusal(); !status.isOk())
       return status;
     // If some ranks selected a program for windows and others one for ordinary memory, all take the latter.
-    bool mustRepeat = haveDifferent(&Record::selectedBy, agreed.memory, exchange, ranks->size());
-    mustRepeat |= haveDifferentTables(agreed.longestBlock, agreed.largestBytes, exchange, ranks->size());
+    const RecordSummary &all = exchange.summary();
+    bool mustRepeat = haveDifferent(all.numbers().selectedBy, agreed.memory);
+    // A rank may know its own blocks alone, and all must cut the call alike.
+    mustRepeat |= haveDifferent(all.numbers().longestBlock, agreed.longestBlock);
+    mustRepeat |= haveDifferent(all.numbers().largestBytes, agreed.largestBytes);
     if (mustRepeat)
       continue;
-    if (Status status = compareAll(exchange, ranks->size()); !status.isOk())
+    if (Status status = compareAll(all); !status.isOk())
       return status;
     if (plan->call.tables)
-      if (Status status = compareBlocks(*plan, exchange, *ranks, announceCounts); !status.isOk())
+      if (Status status = compareBlocks(*plan, exchange, *ranks, announceBlocks); !status.isOk())
         return status;
     // If one rank must stage, all ranks stage, so that all run the same pieces.
-    isAgreed = !haveDifferent(&Record::staging, agreed.staging, exchange, ranks->size());
+    isAgreed = !haveDifferent(all.numbers().staging, agreed.staging);
   }
   uint64_t agreement = ++agreements; // counted even if this rank fails now, because the peers count it
   if (Status status = enter(*plan); !status.isOk())
@@ -336,7 +364,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   std::unique_ptr<Semaphores> &set = semaphores[{plugin.content, plan.call.key.program}];
   if (!set) {
     auto made = std::make_unique<Semaphores>(plan.call.info->numSemaphores, ranks->size(), ranks->settings().lanes);
-    if (Status status = made->allocate(*segments); !status.isOk())
+    if (Status status = made->allocate(*segments, ranks->hosts().areSeveral()); !status.isOk())
       return status;
     set = std::move(made);
   }
@@ -361,9 +389,7 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
 
 /// Maps new segments, and waits until the peers have mapped them.
 Status CommunicatorState::enter(Plan &plan) {
-  bool hasNews = false;
-  for (int peer = 0; peer < ranks->size(); ++peer)
-    hasNews |= exchange.heard(peer).hasNews;
+  const bool hasNews = exchange.summary().numbers().hasNews;
   const Record &own = exchange.heard(ranks->rank());
   // Copied, because the confirmation overwrites records.
   std::array<Location, KOLO_NUM_BUFFER_ROLES + 1> named;
@@ -382,14 +408,14 @@ Status CommunicatorState::enter(Plan &plan) {
 
 /// Lets the lanes publish in this rank's memory of the next exchange.
 void CommunicatorState::publish(Plan &plan, int64_t piece) {
-  const std::vector<void *> *now = &plan.peers.published[exchange.nextTurn()];
+  const SparseArray<void *> *now = &plan.peers.published[exchange.nextTurn()];
   size_t slot = 0;
   if (plan.buffers.publishesMuch)
     slot = exchange.nextSlot() % plan.peers.numPublishedSlots;
   if (slot != 0) {
     const size_t offsetBytes = slot * plan.buffers.publishedSlotBytes;
-    std::ranges::transform(*now, plan.peers.publishedNow.begin(),
-                           [&](void *first) { return static_cast<std::byte *>(first) + offsetBytes; });
+    std::transform(now->data(), now->data() + now->size(), plan.peers.publishedNow.data(),
+                   [&](void *first) { return static_cast<std::byte *>(first) + offsetBytes; });
     now = &plan.peers.publishedNow;
   }
   lanes.publish(plan, piece, *now);

@@ -12,24 +12,22 @@ namespace {
 constexpr uint64_t probeValue = 0x6b6f6c6f70726f62;
 const uint64_t probeWord = probeValue; // peers read it by cross-memory attach
 
-Status compareSettings(const Exchange &exchange, int numRanks) {
-  const Record &first = exchange.heard(0);
-  for (int peer = 1; peer < numRanks; ++peer) {
-    const Record &other = exchange.heard(peer);
-    if (other.join.lanes != first.join.lanes)
-      return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}",
-                       first.join.lanes, peer, other.join.lanes);
-    if (other.join.ordinaryMemory != first.join.ordinaryMemory)
-      return rankError(StatusCode::Mismatch, peer,
-                       "ranks disagree on KOLO_ORDINARY_MEMORY: rank 0 has {}, rank {} has {}",
-                       toString(static_cast<OrdinaryMemory>(first.join.ordinaryMemory)), peer,
-                       toString(static_cast<OrdinaryMemory>(other.join.ordinaryMemory)));
-    if (other.join.timeoutMs != first.join.timeoutMs)
-      return rankError(StatusCode::Mismatch, peer,
-                       "ranks disagree on the timeout (KOLO_TIMEOUT_MS): rank 0 has {} ms, rank {} has {} ms",
-                       first.join.timeoutMs, peer, other.join.timeoutMs);
-  }
-  return {};
+Status compareSettings(const RecordSummary &all) {
+  if (!all.has(Kept::OtherJoin))
+    return {};
+  const int peer = all.rankOf(Kept::OtherJoin);
+  const JoinRecord &first = all.recordOf(Kept::First).join, &other = all.recordOf(Kept::OtherJoin).join;
+  if (other.lanes != first.lanes)
+    return rankError(StatusCode::Mismatch, peer, "ranks disagree on lanes: rank 0 has {}, rank {} has {}", first.lanes,
+                     peer, other.lanes);
+  if (other.ordinaryMemory != first.ordinaryMemory)
+    return rankError(StatusCode::Mismatch, peer,
+                     "ranks disagree on KOLO_ORDINARY_MEMORY: rank 0 has {}, rank {} has {}",
+                     toString(static_cast<OrdinaryMemory>(first.ordinaryMemory)), peer,
+                     toString(static_cast<OrdinaryMemory>(other.ordinaryMemory)));
+  return rankError(StatusCode::Mismatch, peer,
+                   "ranks disagree on the timeout (KOLO_TIMEOUT_MS): rank 0 has {} ms, rank {} has {} ms",
+                   first.timeoutMs, peer, other.timeoutMs);
 }
 
 /// Reads a known word of every peer by cross-memory attach.
@@ -63,7 +61,7 @@ Status CommunicatorState::join() {
   if (Status status = exchange.perform(); !status.isOk())
     return status;
   ranks->watchPeers();
-  if (Status status = compareSettings(exchange, ranks->size()); !status.isOk())
+  if (Status status = compareSettings(exchange.summary()); !status.isOk())
     return status;
   for (int peer : ranks->hosts().ranksHere())
     if (ranks->block(peer).join.runsAhead != info.runsAhead)
@@ -75,7 +73,7 @@ Status CommunicatorState::join() {
   Status probed = mustProbe ? probeAttach(*ranks) : Status();
   Record &record = nextRecord(Operation::Join);
   record.canAttach = probed.isOk();
-  if (Status kept = held.keep(Control::bytesOfRank(ranks->size())); !kept.isOk())
+  if (Status kept = held.keep(Control::bytesOfRank(ranks->size(), ranks->control().numHere())); !kept.isOk())
     setFailure(record, kept);
   if (wanted == OrdinaryMemory::Attach && mustStage)
     setFailure(record, error(StatusCode::InvalidArgument,
@@ -102,7 +100,7 @@ Result<std::unique_ptr<CommunicatorState>> CommunicatorState::joinRanks(std::sha
                                                                         RankKind kind, int rank,
                                                                         const Settings &settings,
                                                                         std::shared_ptr<HostLinks> links) {
-  RankBlock &block = shared->control.block(rank);
+  RankBlock &block = shared->control.block(links ? links->hosts().placeOf(rank) : rank);
   Presence expected = Presence::Absent;
   if (!block.presence.compare_exchange_strong(expected, Presence::Joined))
     return rankError(StatusCode::Mismatch, rank, "rank {} has joined already", rank);

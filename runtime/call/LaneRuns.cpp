@@ -50,7 +50,7 @@ void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
   int numLanes = peers.settings().lanes;
   plan.lanes.resize(static_cast<size_t>(numLanes));
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
-    plan.peers.pieces[role] = plan.peers.buffers[role];
+    plan.peers.pieces[role] = SparseArray<void *>(plan.peers.buffers[role].size());
   for (int number = 0; number < numLanes; ++number) {
     Lane &lane = plan.lanes[static_cast<size_t>(number)];
     lane.semaphores = plan.semaphores->ofLane(number, peers.rank());
@@ -94,8 +94,8 @@ static void startPiece(Plan &plan, int64_t piece) {
   for (int32_t role : {KOLO_INPUT, KOLO_OUTPUT}) {
     if (!plan.isWhole(role))
       continue;
-    std::transform(plan.peers.buffers[role].begin(), plan.peers.buffers[role].end(), plan.peers.pieces[role].begin(),
-                   shifted);
+    for (int peer : plan.lanes.front().peers->hosts().ranksHere())
+      plan.peers.pieces[role][static_cast<size_t>(peer)] = shifted(plan.peers.buffers[role][static_cast<size_t>(peer)]);
     for (Lane &lane : plan.lanes) {
       lane.invocation.local[role] = shifted(buffers.local[role]);
       lane.invocation.peers[role] = plan.peers.pieces[role].data();
@@ -114,7 +114,7 @@ Status LaneRuns::start(const WaitPolicy &policy) {
   return {};
 }
 
-void LaneRuns::publish(Plan &plan, int64_t piece, const std::vector<void *> &memory) {
+void LaneRuns::publish(Plan &plan, int64_t piece, const SparseArray<void *> &memory) {
   const Buffers &buffers = plan.buffers;
   if (buffers.pieces.number > 1)
     startPiece(plan, piece);
@@ -149,7 +149,7 @@ void LaneRuns::publishLanes(Plan &plan) {
 void LaneRuns::startPackets(Plan &plan) {
   constexpr uint64_t numSequences = (uint64_t(1) << 32) - 1;
   uint64_t run = numPacketRuns++;
-  std::vector<void *> &memory = plan.peers.packets[run % 2];
+  const SparseArray<void *> &memory = plan.peers.packets[run % 2];
   for (Lane &lane : plan.lanes) {
     lane.invocation.sequence = static_cast<int64_t>(1 + run % numSequences);
     lane.invocation.local[KOLO_PACKETS] = memory[static_cast<size_t>(peers.rank())];

@@ -26,7 +26,7 @@ public:
   void makeLanes(Plan &plan) { runtime::makeLanes(plan, peers, tiles.get()); }
   /// Lets every lane publish its share to this memory of the ranks: a small input on this thread, a large one on the
   /// lanes' threads.
-  void publish(Plan &plan, int64_t piece, const std::vector<void *> &memory);
+  void publish(Plan &plan, int64_t piece, const SparseArray<void *> &memory);
   /// Runs one piece of a call.
   void run(Plan &plan, int64_t piece);
   /// Counts what a call has moved.

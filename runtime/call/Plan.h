@@ -7,6 +7,7 @@
 #include "call/Lane.h"
 #include "call/Remote.h"
 #include "call/Semaphores.h"
+#include "memory/SparseArray.h"
 
 #include <memory>
 #include <string>
@@ -16,18 +17,21 @@ namespace kolo::runtime {
 
 /// Where the peers' memory is, as this process reaches it.
 struct PlanPeers {
-  // By role and rank. Copied from the records, which later exchanges overwrite.
-  std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
+  // By role and rank; null for ranks of other hosts.
+  SparseArray<void *> buffers[KOLO_NUM_BUFFER_ROLES];
+  // By role and place on this host. Copied from the records, which later exchanges overwrite.
   std::vector<Location> locations[KOLO_NUM_BUFFER_ROLES];
-  std::vector<void *> published[RankBlock::numTurns], packets[2]; // by turn and rank
-  std::vector<void *> publishedNow;                               // by rank: where the running piece is published
-  size_t numPublishedSlots = 1;                                   // of each turn, on all ranks
+  uint64_t largestBytes[KOLO_NUM_BUFFER_ROLES] = {}; // of the buffers of a role, of any rank
+  // By turn and rank; empty where the program has none.
+  SparseArray<void *> published[RankBlock::numTurns], packets[2];
+  SparseArray<void *> publishedNow; // by rank: where the running piece is published
+  size_t numPublishedSlots = 1;     // of each turn, on all ranks
   // Of a call with block tables, by role: where blocks begin in the peers' buffers, by rank. If peers announce that, by
   // turn.
   std::vector<const int64_t *> places[RankBlock::numTurns][2];
   // For buffers that are not copied piece by piece: where the running piece begins, as an offset and by rank.
   int64_t pieceOffsetBytes = 0;
-  std::vector<void *> pieces[2];
+  SparseArray<void *> pieces[2];
 };
 
 /// What ranks of other hosts may write, and by which numbers they put to it: see Remote.h.
@@ -61,6 +65,17 @@ struct Plan {
   bool usesHeld = false;                               // memory of the communicator's holding
   StoreChoice inputStores{StoreChoice::ratioOfCopies}; // to the staged input
   StoreChoice runStores{StoreChoice::ratioOfRuns, 16}; // of the generated code to memory of the runtime
+
+  /// What this rank publishes in a piece.
+  PublishedSize publishedIn(int64_t piece) const {
+    auto sizeOf = [&](int64_t count) { return static_cast<size_t>(call.publishedBytesFor(count)); };
+    return {static_cast<uint32_t>(sizeOf(pieceCount(call, buffers.pieces, piece))), slotBytes()};
+  }
+  /// Of what is published in announcements.
+  uint32_t slotBytes() const {
+    return static_cast<uint32_t>(
+        Control::slotBytesFor(static_cast<size_t>(call.publishedBytesFor(buffers.pieces.count))));
+  }
 
   uint64_t generation = 0; // of the segment table; the plan is invalid in any other generation
   // Number of the agreement of all ranks on this plan, from 1; 0: none. Every rank counts the same exchanges, so equal

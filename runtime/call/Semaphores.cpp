@@ -4,18 +4,19 @@
 
 namespace kolo::runtime {
 
-Status Semaphores::allocate(SegmentTable &segments) {
+Status Semaphores::allocate(SegmentTable &segments, bool isSparse) {
   size_t count = static_cast<size_t>(numSemaphores) * static_cast<size_t>(numRanks) * static_cast<size_t>(numLanes);
-  sent.assign(count, 0);
-  awaited.assign(count, 0);
+  sent = SparseArray<uint64_t>(count);
+  awaited = SparseArray<uint64_t>(count);
   if (count == 0)
     return {};
-  Result<std::unique_ptr<Segment>> created = segments.create(count * sizeof(Cell));
+  Result<std::unique_ptr<Segment>> created =
+      isSparse ? segments.createSparse(count * sizeof(Cell)) : segments.create(count * sizeof(Cell));
   if (!created.isOk())
     return created.status();
   segment = std::move(created).value();
   own = reinterpret_cast<Cell *>(segment->data());
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; !isSparse && i < count; ++i) // zeros are cells
     new (&own[i]) Cell{};
   return {};
 }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "memory/Segments.h"
+#include "memory/SparseArray.h"
 #include "wait/Cell.h"
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 namespace kolo::runtime {
 
@@ -59,14 +59,15 @@ class Semaphores {
 public:
   Semaphores(int semaphores, int ranks, int lanes) : numSemaphores(semaphores), numRanks(ranks), numLanes(lanes) {}
 
-  /// Allocates this rank's cells. OutOfMemory, SystemError.
-  Status allocate(SegmentTable &segments);
+  /// Allocates this rank's cells. `isSparse`: the kernel gives pages for those alone that somebody raises or awaits.
+  /// OutOfMemory, SystemError.
+  Status allocate(SegmentTable &segments, bool isSparse);
   /// Where this rank's cells are, for its peers.
   Location location(const SegmentTable &segments) const;
 
-  bool isConnected() const { return !peerCells.empty(); }
+  bool isConnected() const { return peerCells.size() != 0; }
   /// The cells of all ranks as mapped here; null: on another host.
-  void connect(std::vector<Cell *> cells) { peerCells = std::move(cells); }
+  void connect(SparseArray<Cell *> cells) { peerCells = std::move(cells); }
 
   /// The view of one lane, valid while this object lives. Requires isConnected. Lanes are the outermost dimension, so
   /// that the private counts of two lanes are rarely in one cache line.
@@ -87,8 +88,8 @@ private:
   int numSemaphores, numRanks, numLanes;
   std::shared_ptr<Segment> segment; // null when the program has no semaphores
   Cell *own = nullptr;
-  std::vector<Cell *> peerCells;
-  std::vector<uint64_t> sent, awaited;
+  SparseArray<Cell *> peerCells;
+  SparseArray<uint64_t> sent, awaited;
   uint64_t remote = 0;
 };
 

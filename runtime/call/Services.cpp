@@ -86,10 +86,18 @@ struct RemoteRange {
   int64_t sizeBytes;
 };
 
+/// Bytes of a rank's buffer; on another host at most so many: that host knows.
+uint64_t sizeOf(const Lane &lane, int rank, int32_t role) {
+  const PlanPeers &all = lane.plan->peers;
+  if (lane.peers->isRemote(rank))
+    return all.largestBytes[role];
+  return all.locations[role][static_cast<size_t>(lane.peers->hosts().placeOf(rank))].sizeBytes;
+}
+
 bool isInside(const Lane &lane, const RemoteRange &range) {
   if (range.peer < 0 || range.peer >= lane.peers->size() || range.role < 0 || range.role >= KOLO_NUM_BUFFER_ROLES)
     return false;
-  uint64_t whole = lane.plan->peers.locations[range.role][static_cast<size_t>(range.peer)].sizeBytes;
+  uint64_t whole = sizeOf(lane, static_cast<int>(range.peer), range.role);
   // The offset counts from where the piece begins.
   if (lane.plan->isWhole(range.role))
     whole -= std::min(whole, static_cast<uint64_t>(lane.plan->peers.pieceOffsetBytes));
@@ -129,10 +137,11 @@ void transfer(KoloInvocation *raw, const RemoteRange &range, Direction direction
                 sizeBytes);
     return;
   }
-  const Location &location = lane.plan->peers.locations[range.role][peer];
-  if (location.kind == LocationKind::Remote)
+  const int rank = static_cast<int>(range.peer);
+  if (lane.peers->isRemote(rank))
     return transferOverNetwork(lane, {range.peer, range.role, offsetBytes, range.sizeBytes}, direction, local);
-  int rank = static_cast<int>(range.peer);
+  const Location &location =
+      lane.plan->peers.locations[range.role][static_cast<size_t>(lane.peers->hosts().placeOf(rank))];
   Status status = copyAttached(direction, lane.peers->block(rank).pid.load(),
                                location.addressOrOffset + static_cast<uint64_t>(offsetBytes), local, sizeBytes);
   if (!status.isOk())

@@ -54,7 +54,8 @@ Result<HostWindow> DeviceMeeting::exchangeBy(Communicator &host, Window window) 
 Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
   // No peer has anything to note before all have come to the exchange.
   std::shared_ptr<HostCalls> calls = HostCalls::start(host.state->peers());
-  const auto numCounts = numAnnouncements * static_cast<size_t>(host.size());
+  const bool hasCounts = !host.state->peers().hosts().areSeveral(); // ranks of other hosts do not see them
+  const auto numCounts = hasCounts ? numAnnouncements * static_cast<size_t>(host.size()) : 0;
   Result<Window> board = host.allocate(sizeof(Board) + numCounts * sizeof(CountPair));
   if (!board.isOk())
     return board.status();
@@ -88,7 +89,8 @@ Result<uint64_t> DeviceMeeting::registerCells(Cell *cells, int numLanes, uint32_
 
 const DeviceRecord &DeviceMeeting::heard(int peer) const {
   const Exchange &exchange = host.state->exchange;
-  return *reinterpret_cast<const DeviceRecord *>(exchange.published(peer, exchange.number() % RankBlock::numTurns));
+  return *reinterpret_cast<const DeviceRecord *>(
+      exchange.published(peer, exchange.number() % RankBlock::numTurns, recordSlotBytes));
 }
 
 /// The record is what this rank publishes in an exchange, as if it were an input.
@@ -101,10 +103,10 @@ Status DeviceMeeting::perform() {
   own->numCalls = numCalls;
   own->digest = digest;
   const bool isShort = own->code == StatusCode::Ok && own->purpose != DevicePurpose::Drain;
-  const size_t sizeBytes = isShort ? offsetof(DeviceRecord, message) : sizeof(DeviceRecord);
-  std::memcpy(exchange.published(rank(), exchange.nextTurn()), own.get(), sizeof(DeviceRecord));
+  const uint32_t sizeBytes = isShort ? offsetof(DeviceRecord, message) : sizeof(DeviceRecord);
+  std::memcpy(exchange.published(rank(), exchange.nextTurn(), recordSlotBytes), own.get(), sizeof(DeviceRecord));
   bool isAgreed = false;
-  if (Status status = exchange.propose(planOfMeetings, sizeBytes, isAgreed); !status.isOk())
+  if (Status status = exchange.propose(planOfMeetings, {sizeBytes, recordSlotBytes}, isAgreed); !status.isOk())
     return status;
   if (!isAgreed)
     return peers().abort(error(StatusCode::Mismatch, "some ranks use their devices, and others call something else"));
@@ -158,7 +160,8 @@ Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal, 
   mine.code.store(refusal.code(), std::memory_order_relaxed);
   mine.key = key;
   mine.blocks = tabled ? tabled->digests : CountDigests();
-  for (int64_t distance = 0; tabled && distance < numDistances(*tabled); ++distance)
+  const bool areCompared = tabled && !hosts().areSeveral();
+  for (int64_t distance = 0; areCompared && distance < numDistances(*tabled); ++distance)
     countsOf(rank(), call)[static_cast<size_t>(distance)] = countsAtDistance(*tabled, rank(), distance);
   if (!refusal.isOk())
     setRefusal(mine, refusal);
@@ -172,7 +175,7 @@ Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal, 
   Status status = compare(after, mine);
   if (status.isOk() && before != after)
     status = compare(before, mine);
-  return status.isOk() && tabled && !hosts().areSeveral() ? compareBlocks(*tabled) : status;
+  return status.isOk() && areCompared ? compareBlocks(*tabled) : status;
 }
 
 std::span<DeviceMeeting::CountPair> DeviceMeeting::countsOf(int peer, uint64_t call) const {

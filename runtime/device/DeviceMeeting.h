@@ -55,6 +55,7 @@ struct DeviceRecord {
 };
 static_assert(std::is_trivially_copyable_v<DeviceRecord>);
 static_assert(sizeof(DeviceRecord) <= Announcement::maxPublishedBytes);
+inline constexpr uint32_t recordSlotBytes = Control::slotBytesFor(sizeof(DeviceRecord));
 
 /// A rank's announcement of one call.
 struct alignas(64) DeviceAnnouncement {

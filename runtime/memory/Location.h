@@ -24,6 +24,7 @@ struct Location {
   uint64_t segmentBytes = 0;
   int32_t segmentFd = -1; // in the owner's process
   LocationKind kind = LocationKind::Empty;
+  bool isSparse = false; // the segment
 };
 
 } // namespace kolo::runtime

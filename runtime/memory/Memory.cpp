@@ -138,8 +138,8 @@ void Memory::swap(Memory &other) noexcept {
   std::swap(isShared, other.isShared);
 }
 
-Status Memory::map(size_t sizeBytes, int flags, int mappedFd) {
-  const bool isLarge = sizeBytes >= hugePageBytes;
+Status Memory::map(size_t sizeBytes, int flags, int mappedFd, Pages pages) {
+  const bool isLarge = sizeBytes >= hugePageBytes && pages == Pages::Huge;
   std::byte *wanted = nullptr;
   if (isLarge) {
     Result<std::byte *> reserved = reserveForHugePages(sizeBytes);
@@ -157,8 +157,8 @@ Status Memory::map(size_t sizeBytes, int flags, int mappedFd) {
   base = static_cast<std::byte *>(address);
   size = sizeBytes;
   isShared = mappedFd >= 0;
-  if (isLarge)
-    (void)madvise(base, size, MADV_HUGEPAGE); // only advice
+  if (isLarge || pages == Pages::Small)
+    (void)madvise(base, size, isLarge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); // only advice
   return {};
 }
 
@@ -166,7 +166,7 @@ Result<Memory> Memory::createPrivate(size_t sizeBytes) {
   if (Status status = checkAvailable(sizeBytes, sizeBytes); !status.isOk())
     return status;
   Memory memory;
-  Status status = memory.map(sizeBytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  Status status = memory.map(sizeBytes, MAP_PRIVATE | MAP_ANONYMOUS, -1, Pages::Huge);
   if (status.isOk())
     status = populate(memory);
   if (!status.isOk())
@@ -174,7 +174,7 @@ Result<Memory> Memory::createPrivate(size_t sizeBytes) {
   return memory;
 }
 
-Result<Memory> Memory::mapShared(size_t sizeBytes) {
+Result<Memory> Memory::mapShared(size_t sizeBytes, Pages pages) {
   Memory memory;
   // Where vm.memfd_noexec is 2, the kernel makes no other ones.
   memory.descriptor = memfd_create("kolo", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
@@ -191,7 +191,7 @@ Result<Memory> Memory::mapShared(size_t sizeBytes) {
   // The size cannot change any more, so an access through a mapping is never a fatal signal.
   if (fcntl(memory.descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return systemError("sealing a memfd", errno);
-  if (Status status = memory.map(sizeBytes, MAP_SHARED, memory.descriptor); !status.isOk())
+  if (Status status = memory.map(sizeBytes, MAP_SHARED, memory.descriptor, pages); !status.isOk())
     return status;
   return memory;
 }
@@ -199,7 +199,7 @@ Result<Memory> Memory::mapShared(size_t sizeBytes) {
 Result<Memory> Memory::createShared(size_t sizeBytes) {
   if (Status status = checkAvailable(sizeBytes, sizeBytes); !status.isOk())
     return status;
-  Result<Memory> memory = mapShared(sizeBytes);
+  Result<Memory> memory = mapShared(sizeBytes, Pages::Huge);
   if (!memory.isOk())
     return memory;
   if (Status status = populate(*memory); !status.isOk())
@@ -207,9 +207,20 @@ Result<Memory> Memory::createShared(size_t sizeBytes) {
   return memory;
 }
 
-Result<Memory> Memory::reserveShared(size_t sizeBytes) { return mapShared(sizeBytes); }
+Result<Memory> Memory::reserveShared(size_t sizeBytes) { return mapShared(sizeBytes, Pages::Huge); }
 
-Result<Memory> Memory::openPeer(pid_t pid, int fd, size_t sizeBytes) {
+Result<Memory> Memory::createSparse(size_t sizeBytes, size_t touchedBytes) {
+  if (Status status = checkAvailable(touchedBytes, touchedBytes); !status.isOk())
+    return status;
+  Result<Memory> memory = mapShared(sizeBytes, Pages::Small);
+  if (!memory.isOk() || touchedBytes == 0)
+    return memory;
+  if (Status status = populateByHand(memory->data(), touchedBytes, memory->fd(), 0); !status.isOk())
+    return status;
+  return memory;
+}
+
+Result<Memory> Memory::openPeer(pid_t pid, int fd, size_t sizeBytes, bool isSparse) {
   std::string path = fmt::format("/proc/{}/fd/{}", pid, fd);
   int opened = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (opened < 0)
@@ -220,13 +231,13 @@ Result<Memory> Memory::openPeer(pid_t pid, int fd, size_t sizeBytes) {
   if (fstat(opened, &info) != 0 || static_cast<uint64_t>(info.st_size) != sizeBytes)
     status = error(StatusCode::SystemError, "{} is not the {} bytes that the peer announced", path, sizeBytes);
   else
-    status = memory.map(sizeBytes, MAP_SHARED, opened);
+    status = memory.map(sizeBytes, MAP_SHARED, opened, isSparse ? Pages::Small : Pages::Huge);
   close(opened);
   if (!status.isOk())
     return status;
-  constexpr uint64_t blockBytes = 512;                                 // of st_blocks
-  if (static_cast<uint64_t>(info.st_blocks) * blockBytes >= sizeBytes) // else it was only reserved
-    (void)madvise(memory.base, memory.size, MADV_POPULATE_WRITE);      // saves page faults later
+  constexpr uint64_t blockBytes = 512;                                              // of st_blocks
+  if (!isSparse && static_cast<uint64_t>(info.st_blocks) * blockBytes >= sizeBytes) // else it was only reserved
+    (void)madvise(memory.base, memory.size, MADV_POPULATE_WRITE);                   // saves page faults later
   return memory;
 }
 

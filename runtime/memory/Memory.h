@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace kolo::runtime {
 
@@ -32,8 +33,13 @@ public:
   /// there is gets killed, as with malloc. OutOfMemory as above, but for what is available. SystemError.
   static Result<Memory> reserveShared(size_t sizeBytes);
 
-  /// Maps memory that process `pid` created shared with descriptor `fd`. SystemError, OutOfMemory.
-  static Result<Memory> openPeer(pid_t pid, int fd, size_t sizeBytes);
+  /// The same on small pages, of which the first `touchedBytes` are touched. OutOfMemory, also if less than those are
+  /// available. SystemError.
+  static Result<Memory> createSparse(size_t sizeBytes, size_t touchedBytes);
+
+  /// Maps memory that process `pid` created shared with descriptor `fd`; `isSparse`: by createSparse. SystemError,
+  /// OutOfMemory.
+  static Result<Memory> openPeer(pid_t pid, int fd, size_t sizeBytes, bool isSparse = false);
 
   std::byte *data() const { return base; }
   size_t sizeBytes() const { return size; }
@@ -48,9 +54,10 @@ public:
   Status takeAgain() const;
 
 private:
-  static Result<Memory> mapShared(size_t sizeBytes);
+  enum class Pages : uint8_t { Huge, Small };
+  static Result<Memory> mapShared(size_t sizeBytes, Pages pages);
   void swap(Memory &other) noexcept;
-  Status map(size_t sizeBytes, int flags, int mappedFd);
+  Status map(size_t sizeBytes, int flags, int mappedFd, Pages pages);
 
   std::byte *base = nullptr;
   size_t size = 0;

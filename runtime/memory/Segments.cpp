@@ -23,6 +23,15 @@ Result<std::unique_ptr<Segment>> SegmentTable::reserve(size_t sizeBytes) {
   return add(std::make_shared<Memory>(std::move(memory).value()));
 }
 
+Result<std::unique_ptr<Segment>> SegmentTable::createSparse(size_t sizeBytes) {
+  Result<Memory> memory = Memory::createSparse(sizeBytes, 0);
+  if (!memory.isOk())
+    return memory.status();
+  std::unique_ptr<Segment> made = add(std::make_shared<Memory>(std::move(memory).value()));
+  made->isSparse = true;
+  return made;
+}
+
 std::unique_ptr<Segment> SegmentTable::adopt(const Segment &other) {
   std::unique_ptr<Segment> adopted = add(other.memory);
   adopted->keepDescriptor();
@@ -60,6 +69,7 @@ std::optional<Location> SegmentTable::locate(const void *pointer, size_t sizeByt
   location.segmentId = segment.id;
   location.segmentBytes = segment.sizeBytes();
   location.segmentFd = segment.memory->fd();
+  location.isSparse = segment.isSparse;
   return location;
 }
 

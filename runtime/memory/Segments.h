@@ -43,6 +43,7 @@ private:
   uint64_t id;
   bool isConfirmed = false; // all peers have mapped it
   bool keepsDescriptor = false;
+  bool isSparse = false;
 };
 
 /// The segments of one rank of one communicator. Thread-safe, because any thread may destroy a window. A window may
@@ -55,6 +56,8 @@ public:
   Result<std::unique_ptr<Segment>> create(size_t sizeBytes);
   /// Memory that is not touched yet: see Memory::reserveShared. SystemError.
   Result<std::unique_ptr<Segment>> reserve(size_t sizeBytes);
+  /// Memory of which pages are given when they are used: see Memory::createSparse. OutOfMemory, SystemError.
+  Result<std::unique_ptr<Segment>> createSparse(size_t sizeBytes);
   /// A segment of this table at the memory of another table's.
   std::unique_ptr<Segment> adopt(const Segment &other);
 

@@ -10,10 +10,13 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
+#include <utility>
 
 namespace kolo::runtime {
 
@@ -34,6 +37,8 @@ struct CallKey {
   int32_t reduction = 0;
   int32_t root = 0;
   bool hasTables = false;
+
+  bool operator==(const CallKey &) const = default;
 };
 
 /// Sums of hashes of the blocks that a rank gives and takes, each with its two ranks and its count. Over all ranks,
@@ -70,6 +75,8 @@ struct JoinRecord {
   int32_t lanes = 0;
   uint32_t ordinaryMemory = 0; // an OrdinaryMemory
   int32_t timeoutMs = 0;
+
+  bool operator==(const JoinRecord &) const = default;
 };
 
 /// The long form of what a rank announces in one exchange.
@@ -88,6 +95,7 @@ struct Record {
   CallKey call;
   Location buffers[KOLO_NUM_BUFFER_ROLES];
   Location semaphores;
+  std::optional<uint64_t> toldSize;    // in bytes, if ranks of other hosts must know that of each rank
   uint64_t released[maxReleased] = {}; // segments of this rank that no longer exist
   char message[256] = {};
 };
@@ -112,6 +120,21 @@ struct alignas(cacheLineBytes) Announcement : Counter {
 };
 static_assert(sizeof(Announcement) % 4096 == 0);
 
+/// How much a rank publishes in an exchange. A slot takes the most that a rank publishes in any exchange of the plan,
+/// so slots are alike on all ranks.
+struct PublishedSize {
+  uint32_t sizeBytes = 0;
+  uint32_t slotBytes = 0;
+};
+
+/// What a rank of another host publishes, as the speaker of this host has received it.
+struct alignas(16) FarInput {
+  static constexpr size_t headBytes = 16;
+
+  uint32_t sizeBytes;
+  std::byte *data() { return reinterpret_cast<std::byte *>(this) + headBytes; }
+};
+
 struct alignas(cacheLineBytes) RankBlock {
   /// How many exchanges have announcements at a time: a rank may be one less ahead of another.
   static constexpr size_t numTurns = 4;
@@ -125,7 +148,7 @@ struct alignas(cacheLineBytes) RankBlock {
   Announcement announcements[numTurns]; // of exchange n in [n % numTurns]
   Record records[2];                    // of exchange n in [n % 2]
   // Of exchange n in [n % 2], and only where there are several hosts:
-  uint32_t publishedBytes[2];                              // that other hosts must be sent
+  PublishedSize published[2];                              // that other hosts must be sent
   uint64_t numRepeated[2];                                 // see RepeatCounts
   alignas(cacheLineBytes) std::atomic<uint32_t> isRunning; // generated code may access peers' memory
   std::atomic<uint64_t> finished;                          // the exchange of the last call that has ended on this rank
@@ -150,18 +173,63 @@ struct alignas(cacheLineBytes) AbortRecord {
 /// Stores the first failure of a host's ranks. False: there was one before.
 bool storeAbort(AbortRecord &record, const Status &cause);
 
-/// How many calls ranks began without an exchange before they came to this one: the fewest and the most of any of them,
-/// and by whom. Equal in a right program.
+/// How many calls ranks began without an exchange before they came to this one: the fewest and the most of any of them.
+/// By whom: the lowest rank with so many. Equal in a right program.
 struct RepeatCounts {
   uint64_t least = UINT64_MAX, most = 0;
-  int32_t leastRank = 0, mostRank = 0;
+  int32_t leastRank = INT32_MAX, mostRank = INT32_MAX;
 
   void add(const RepeatCounts &other) {
-    if (other.least < least)
+    if (std::pair(other.least, other.leastRank) < std::pair(least, leastRank))
       least = other.least, leastRank = other.leastRank;
-    if (other.most >= most)
+    if (other.most > most || (other.most == most && other.mostRank < mostRank))
       most = other.most, mostRank = other.mostRank;
   }
+};
+
+/// Why a summary keeps a record: see RecordSummary.
+enum class Kept : uint8_t { First, OtherOperation, OtherCall, OtherJoin, Refusal, Departed };
+inline constexpr size_t numKept = 6;
+
+/// What a summary of records says beside the records that it keeps.
+struct SummaryNumbers {
+  /// What adds up, so that each rank must count once.
+  struct Sums {
+    CountDigests digests;
+    int64_t counts[2] = {};
+
+    void add(const Sums &other) {
+      digests.given += other.digests.given;
+      digests.taken += other.digests.taken;
+      for (size_t i : {0u, 1u})
+        counts[i] += other.counts[i];
+    }
+  };
+  /// A field of all records.
+  template <class Value> struct Compared {
+    Value largest = {};
+    bool areDifferent = false;
+
+    void add(const Compared &other) {
+      areDifferent |= other.areDifferent || other.largest != largest;
+      largest = std::max(largest, other.largest);
+    }
+  };
+
+  bool hasNews = false;
+  Compared<Staging> staging;
+  Compared<MemoryKind> selectedBy;
+  Compared<int64_t> longestBlock, largestBytes;
+  Sums sums;
+  uint64_t largestBuffers[KOLO_NUM_BUFFER_ROLES] = {};
+  uint64_t numRepeated = 0; // of the kept record Departed: the least of all
+};
+
+/// A summary in memory that processes share.
+struct KeptRecords {
+  int32_t ranks[numKept] = {-1, -1, -1, -1, -1, -1}; // -1: there is none
+  Record records[numKept];
+  SummaryNumbers numbers;
 };
 
 /// What all ranks of the world announced, as the speaker of the host found out. Only where there are several hosts.
@@ -169,46 +237,70 @@ struct alignas(cacheLineBytes) HostBlock {
   Counter gathered; // the number of the exchange: all that its other ranks announced is in their blocks
   uint64_t plan[2]; // of exchange n in [n % 2]: the plan that all announced, 0 for records, or `differentPlans`
   RepeatCounts repeats[2];
+  KeptRecords records[2];        // of exchange n in [n % 2], if `plan` is 0
   std::atomic<int32_t> awaited;  // 1 + the rank that the speaker waits for; 0: nobody
   std::atomic<int64_t> lookedAt; // of its Clock: when it last saw that it waits for that rank
 };
 inline constexpr uint64_t differentPlans = UINT64_MAX;
 
-/// A view of the segment: an AbortRecord, a HostBlock, one RankBlock per rank, then the channels' cells by receiver,
-/// sender and id. Receivers are the ranks of this host alone, by their place among them.
+/// A view of the segment: an AbortRecord, a HostBlock, and one RankBlock for each rank of this host. Then the channels'
+/// cells by receiver, sender and id; receivers are the ranks of this host alone. Then what ranks of other hosts
+/// publish. Where there are several hosts, the kernel gives pages for cells and for what others publish when they are
+/// first used.
 class Control {
 public:
   Control() = default;
-  Control(std::byte *memory, int numRanks) : base(memory), ranks(numRanks) {}
+  /// `ranksHere`: of them on this host.
+  Control(std::byte *memory, int numRanks, int ranksHere) : base(memory), ranks(numRanks), here(ranksHere) {}
 
-  /// `numHere`: of them on this host.
   static size_t sizeBytes(int numRanks, int numHere) {
-    auto n = static_cast<size_t>(numRanks);
-    return sizeof(AbortRecord) + sizeof(HostBlock) + n * sizeof(RankBlock) +
-           static_cast<size_t>(numHere) * n * numChannels * sizeof(Cell);
+    return farOffset(numRanks, numHere) + (numHere < numRanks ? 2 * farBytes(numRanks) : 0);
   }
-
-  /// Of them, what one rank uses.
-  static constexpr size_t bytesOfRank(int numRanks) {
-    return sizeof(RankBlock) + static_cast<size_t>(numRanks) * numChannels * sizeof(Cell);
+  /// Of them, those that every communicator uses; they come first.
+  static size_t usedBytes(int numRanks, int numHere) {
+    return numHere < numRanks ? cellsOffset(numHere) : farOffset(numRanks, numHere);
+  }
+  /// What one rank uses.
+  static constexpr size_t bytesOfRank(int numRanks, int numHere) {
+    return sizeof(RankBlock) + (numHere < numRanks ? 0 : static_cast<size_t>(numRanks) * numChannels * sizeof(Cell));
   }
 
   int numRanks() const { return ranks; }
+  int numHere() const { return here; }
   AbortRecord &abort() const { return *reinterpret_cast<AbortRecord *>(base); }
   HostBlock &host() const { return *reinterpret_cast<HostBlock *>(base + sizeof(AbortRecord)); }
-  RankBlock &block(int rank) const {
-    return reinterpret_cast<RankBlock *>(base + sizeof(AbortRecord) + sizeof(HostBlock))[static_cast<size_t>(rank)];
+  /// Of the rank with this place among those of this host.
+  RankBlock &block(int place) const {
+    return reinterpret_cast<RankBlock *>(base + sizeof(AbortRecord) + sizeof(HostBlock))[static_cast<size_t>(place)];
   }
   Cell &channelCell(int receiver, int sender, int id) const {
-    auto *cells = reinterpret_cast<Cell *>(&block(ranks));
+    auto *cells = reinterpret_cast<Cell *>(base + cellsOffset(here));
     return cells[(static_cast<size_t>(receiver) * static_cast<size_t>(ranks) + static_cast<size_t>(sender)) *
                      numChannels +
                  static_cast<size_t>(id)];
   }
+  /// What a rank of another host publishes in an exchange of this turn, with slots of so many bytes.
+  FarInput &farInput(int rank, size_t turn, size_t slotBytes) const {
+    std::byte *ofTurn = base + farOffset(ranks, here) + turn % 2 * farBytes(ranks);
+    return *reinterpret_cast<FarInput *>(ofTurn + static_cast<size_t>(rank) * (FarInput::headBytes + slotBytes));
+  }
+  /// The bytes of a slot for so many.
+  static constexpr size_t slotBytesFor(size_t sizeBytes) { return (sizeBytes + 15) / 16 * 16; }
 
 private:
+  static size_t cellsOffset(int numHere) {
+    return sizeof(AbortRecord) + sizeof(HostBlock) + static_cast<size_t>(numHere) * sizeof(RankBlock);
+  }
+  static size_t farOffset(int numRanks, int numHere) {
+    return cellsOffset(numHere) +
+           static_cast<size_t>(numHere) * static_cast<size_t>(numRanks) * numChannels * sizeof(Cell);
+  }
+  static size_t farBytes(int numRanks) {
+    return static_cast<size_t>(numRanks) * (FarInput::headBytes + slotBytesFor(Announcement::maxPublishedBytes));
+  }
+
   std::byte *base = nullptr;
-  int ranks = 0;
+  int ranks = 0, here = 0;
 };
 
 } // namespace kolo::runtime

@@ -1,6 +1,7 @@
 #include "peers/Exchange.h"
 
 #include "base/Error.h"
+#include "peers/Announced.h"
 
 #include <algorithm>
 
@@ -20,6 +21,7 @@ Record &Exchange::next() {
   record.operation = Operation::Barrier;
   record.hasNews = false;
   record.canAttach = false;
+  record.toldSize.reset();
   record.numReleased = 0;
   record.staging = Staging::None;
   record.selectedBy = MemoryKind::Windows;
@@ -34,13 +36,13 @@ Record &Exchange::next() {
 }
 
 /// One exchange: announces the plan's number, and returns when every rank has announced something.
-Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
+Status Exchange::meet(uint64_t plan, PublishedSize published) {
   ++sequence;
   repeatedBefore = numRepeated;
   Announcement &own = announcement(peers.rank());
   own.plan = plan;
   RankBlock &block = peers.block(peers.rank());
-  block.publishedBytes[sequence % 2] = static_cast<uint32_t>(publishedBytes);
+  block.published[sequence % 2] = published;
   block.numRepeated[sequence % 2] = numRepeated;
   if (explain)
     block.rememberedOf(sequence).store(plan, std::memory_order_relaxed);
@@ -49,22 +51,13 @@ Status Exchange::meet(uint64_t plan, size_t publishedBytes) {
   Status status = !isGathered ? awaitRanksHere(sequence) : hosts.speaks() ? gather() : awaitSpeaker();
   if (!status.isOk())
     return status;
-  agreed = isGathered ? peers.control().host().plan[sequence % 2] : planHere();
+  agreed = isGathered ? peers.control().host().plan[sequence % 2] : planHere(peers, sequence);
   caughtUp = sequence;
   for (int rank = 0; explain && agreed == differentPlans && rank < peers.size(); ++rank)
     if (announcement(rank).plan & aheadMark)
       if (Status difference = compareAhead(rank, sequence); !difference.isOk())
         return difference;
   return isGathered ? compareRepeats() : Status();
-}
-
-/// What all ranks of this host announce, or `differentPlans`.
-uint64_t Exchange::planHere() const {
-  const uint64_t plan = announcement(peers.rank()).plan;
-  for (int rank : hosts.ranksHere())
-    if (announcement(rank).plan != plan)
-      return differentPlans;
-  return plan;
 }
 
 /// Whether all ranks made equally many calls without an exchange. The same on all ranks.
@@ -78,9 +71,10 @@ Status Exchange::compareRepeats() {
 }
 
 Status Exchange::awaitRanksHere(uint64_t exchange) {
-  for (int rank : hosts.ranksHere())
-    if (Announcement &awaited = peers.block(rank).announcementOf(exchange); !awaited.hasReached(exchange))
-      if (Status status = await({awaited, exchange, rank}); !status.isOk())
+  const std::vector<int> &here = hosts.ranksHere();
+  for (int place = 0; place < peers.control().numHere(); ++place)
+    if (Announcement &awaited = peers.control().block(place).announcementOf(exchange); !awaited.hasReached(exchange))
+      if (Status status = await({awaited, exchange, here[static_cast<size_t>(place)]}); !status.isOk())
         return status;
   return {};
 }
@@ -96,24 +90,20 @@ Status Exchange::gather() {
   if (Status status = awaitRanksHere(sequence); !status.isOk())
     return status;
   HostRounds &rounds = peers.links()->rounds();
-  uint64_t plan = planHere();
-  RepeatCounts repeats;
-  for (int rank : hosts.ranksHere()) {
-    uint64_t number = peers.block(rank).numRepeated[sequence % 2];
-    repeats.add({number, number, rank, rank});
-  }
+  rounds.begin(sequence, announcedHere(peers, sequence));
   for (int round = 0; round < rounds.number(); ++round) {
-    rounds.send(round, sequence, plan, repeats);
+    rounds.send(round);
     Counter &arrived = rounds.arrivedOf(round);
     if (!arrived.hasReached(sequence))
       if (Status status = await({arrived, sequence, rounds.sourceOf(round), extraMs(peers)}); !status.isOk())
         return status;
-    plan = rounds.planOf(round, sequence) == plan ? plan : differentPlans;
-    repeats.add(rounds.repeatsOf(round, sequence));
+    rounds.add(round);
   }
   HostBlock &host = peers.control().host();
-  host.plan[sequence % 2] = plan;
-  host.repeats[sequence % 2] = repeats;
+  host.plan[sequence % 2] = rounds.all().plan;
+  host.repeats[sequence % 2] = rounds.all().repeats;
+  if (rounds.all().plan == 0)
+    rounds.all().records.store(host.records[sequence % 2]);
   host.gathered.raise(sequence);
   return finishSending();
 }
@@ -141,9 +131,9 @@ Status Exchange::finishSending() {
   return {};
 }
 
-Status Exchange::propose(uint64_t plan, size_t publishedBytes, bool &isAgreed) {
+Status Exchange::propose(uint64_t plan, PublishedSize published, bool &isAgreed) {
   current = Operation::Run;
-  Status status = meet(plan, publishedBytes);
+  Status status = meet(plan, published);
   isAgreed = status.isOk() && agreed == plan;
   return status;
 }
@@ -158,12 +148,14 @@ Status Exchange::perform() {
     if (Status status = meet(0); !status.isOk())
       return status;
   }
-  for (int peer = 1; peer < peers.size(); ++peer)
-    if (heard(peer).operation != heard(0).operation)
-      return rankError(StatusCode::Mismatch, peer,
-                       "ranks disagree on the operation: rank 0 called {}, rank {} called {}",
-                       toString(heard(0).operation), peer, toString(heard(peer).operation));
-  return {};
+  heardOfAll = hosts.areSeveral() ? RecordSummary::in(peers.control().host().records[sequence % 2])
+                                  : recordsHere(peers, sequence);
+  if (!heardOfAll.has(Kept::OtherOperation))
+    return {};
+  const int other = heardOfAll.rankOf(Kept::OtherOperation);
+  return rankError(StatusCode::Mismatch, other, "ranks disagree on the operation: rank 0 called {}, rank {} called {}",
+                   toString(heardOfAll.recordOf(Kept::First).operation), other,
+                   toString(heardOfAll.recordOf(Kept::OtherOperation).operation));
 }
 
 /// A rank that ended before it came here, so that no rank can finish this exchange; -1: none. Not only the one that
@@ -223,32 +215,31 @@ Status Exchange::await(const Awaited &awaited) {
 std::optional<Exchange::Announced> Exchange::findDeparture() const {
   HostRounds &rounds = peers.links()->rounds();
   const uint64_t following = sequence + 1;
-  auto departureOf = [&](int rank, uint64_t plan) {
-    return Announced{rank, plan, plan == 0 ? &peers.block(rank).records[following % 2] : nullptr};
-  };
   for (int rank : hosts.ranksHere()) {
     RankBlock &block = peers.block(rank);
     const Announcement &next = block.announcementOf(following);
     if (rank != peers.rank() && next.hasReached(following) && block.numRepeated[following % 2] < numRepeated)
-      return departureOf(rank, next.plan);
+      return Announced{rank, next.plan, next.plan == 0 ? &block.records[following % 2] : nullptr};
   }
-  for (int round = 0; round < rounds.number(); ++round)
-    if (rounds.arrivedOf(round).hasReached(following))
-      if (const RepeatCounts &counts = rounds.repeatsOf(round, following); counts.least < numRepeated)
-        return departureOf(counts.leastRank, rounds.planOf(round, following));
+  for (int round = 0; round < rounds.number(); ++round) {
+    if (!rounds.arrivedOf(round).hasReached(following))
+      continue;
+    const HostsAnnounce heard = rounds.announcedIn(round, following);
+    if (heard.repeats.least < numRepeated)
+      return Announced{heard.repeats.leastRank, heard.plan,
+                       heard.plan == 0 ? &heard.records.recordOf(Kept::Departed) : nullptr};
+  }
   return {};
 }
 
 Status Exchange::firstRefusal() const {
-  for (int peer = 0; peer < peers.size(); ++peer) {
-    const Record &record = heard(peer);
-    if (record.code == StatusCode::Ok)
-      continue;
-    if (peer == peers.rank())
-      return Status(record.code, record.message, peer);
-    return rankError(record.code, peer, "rank {}: {}", peer, record.message);
-  }
-  return {};
+  if (!heardOfAll.has(Kept::Refusal))
+    return {};
+  const int rank = heardOfAll.rankOf(Kept::Refusal);
+  const Record &record = heardOfAll.recordOf(Kept::Refusal);
+  if (rank == peers.rank())
+    return Status(record.code, record.message, rank);
+  return rankError(record.code, rank, "rank {}: {}", rank, record.message);
 }
 
 } // namespace kolo::runtime

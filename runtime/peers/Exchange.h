@@ -35,7 +35,7 @@ namespace kolo::runtime {
 ///
 /// All ranks read the same announcements, so all come to the same result of exchange n:
 /// - All announce one number, not 0: the plan is agreed. Nobody wrote or reads a record.
-/// - All announce 0: each rank's record is that of turn n % 2.
+/// - All announce 0: each rank's record is that of turn n % 2. What follows from all of them is in `summary`.
 /// - Anything else: all ranks go on to exchange n + 1 with 0 and a record. A rank that wrote a record for exchange n
 ///   copies it to the next turn; nobody has read it.
 ///
@@ -62,22 +62,29 @@ public:
   /// Grows by one from each exchange of a turn to the next: says which part of that turn's memory to publish in. The
   /// same on all ranks.
   size_t nextSlot() const { return static_cast<size_t>((sequence + 1) / 2); }
-  /// Memory for published inputs inside the announcement: Announcement::maxPublishedBytes bytes.
-  std::byte *published(int rank, size_t turn) const { return peers.block(rank).announcements[turn].published; }
+  /// Memory for published inputs inside the announcement: Announcement::maxPublishedBytes bytes. Of a rank of another
+  /// host, what has come of its input; `slotBytes` as it was for `propose`.
+  std::byte *published(int rank, size_t turn, size_t slotBytes) const {
+    return peers.isRemote(rank) ? peers.control().farInput(rank, turn, slotBytes).data()
+                                : peers.block(rank).announcements[turn].published;
+  }
 
-  /// Announces the number of a plan (not 0) and so many published bytes, and blocks until every rank has announced
+  /// Announces the number of a plan (not 0) and how much this rank publishes, and blocks until every rank has announced
   /// something. `isAgreed`: all announced the same. If not, the caller fills the record of `next` and calls `perform`
   /// before anything else. Timeout, PeerLost, Aborted: the communicator is aborted.
-  Status propose(uint64_t plan, size_t publishedBytes, bool &isAgreed);
+  Status propose(uint64_t plan, PublishedSize published, bool &isAgreed);
 
   /// The empty record for the next exchange; the caller fills it before `perform`.
   Record &next();
 
-  /// Announces the record, and blocks until every rank has announced one. `heard` gives them until the next call of
-  /// `next` or `propose`. Timeout, PeerLost, Aborted: the communicator is aborted. Mismatch: ranks called different
-  /// operations; all return it.
+  /// Announces the record, and blocks until every rank has announced one. The next functions tell of them until the
+  /// next call of `next` or `propose`. Timeout, PeerLost, Aborted: the communicator is aborted. Mismatch: ranks called
+  /// different operations; all return it.
   Status perform();
+  /// Of a rank of this host.
   const Record &heard(int rank) const { return peers.block(rank).records[sequence % 2]; }
+  /// Of all ranks.
+  const RecordSummary &summary() const { return heardOfAll; }
 
   /// The refusal of the first rank that refused, as a Status for this rank: its own message, or "rank 3: ...".
   Status firstRefusal() const;
@@ -124,14 +131,13 @@ private:
     int extraMs = 0; // a rank that stays away is named by its host first: others wait a little longer
   };
 
-  Status meet(uint64_t plan, size_t publishedBytes = 0);
+  Status meet(uint64_t plan, PublishedSize published = {});
   Status gather();
   Status finishSending();
   Status compareRepeats();
   Status awaitRanksHere(uint64_t exchange);
   Status compareAhead(int rank, uint64_t exchange);
   Status awaitSpeaker();
-  uint64_t planHere() const;
   Status await(const Awaited &awaited);
   int findLost(const Awaited &awaited) const;
   int awaitedBySpeaker() const;
@@ -144,8 +150,9 @@ private:
   uint64_t numRepeated = 0;    // calls without an exchange, so far
   uint64_t repeatedBefore = 0; // of them, those before the last exchange
   Operation current = Operation::Run;
-  Explain explain;       // empty: no rank runs ahead
-  uint64_t caughtUp = 0; // every rank has announced so many exchanges, and the same in those where some ran ahead
+  RecordSummary heardOfAll; // in the last exchange of records
+  Explain explain;          // empty: no rank runs ahead
+  uint64_t caughtUp = 0;    // every rank has announced so many exchanges, and the same in those where some ran ahead
 };
 
 /// Marks the plan in the announcement of a rank that runs ahead.

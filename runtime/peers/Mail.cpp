@@ -4,16 +4,20 @@
 #include "base/Error.h"
 #include "network/Cursor.h"
 
+#include <algorithm>
+#include <array>
+
 namespace kolo::runtime {
 namespace {
 
 constexpr size_t headBytes = 8, entryHeadBytes = 8;
 constexpr size_t callBytes = 8 + 8 * KOLO_MAX_MESH_DIMS + 8 + 4 * 4;
 constexpr size_t tableBytes = 6 * 8;
-constexpr size_t recordBytes =
-    4 + 4 + 12 + tableBytes + callBytes + 8 * KOLO_NUM_BUFFER_ROLES + sizeof(Record::message);
+constexpr size_t recordBytes = 4 + 4 + 12 + tableBytes + callBytes;
+constexpr size_t numbersBytes = 8 + (7 + KOLO_NUM_BUFFER_ROLES) * 8;
 constexpr size_t abortBytes = 8 + sizeof(AbortRecord::message);
 constexpr int maxRounds = 31;
+constexpr uint32_t slotUnit = Control::slotBytesFor(1);
 
 using Writer = Cursor<std::byte>;
 using Reader = Cursor<const std::byte>;
@@ -40,12 +44,14 @@ void writeRecord(Writer &writer, const Record &record) {
   writer.put(record.call.count);
   for (int32_t number : {record.call.program, record.call.type, record.call.reduction, record.call.root})
     writer.put(number);
-  for (const Location &buffer : record.buffers)
-    writer.put(buffer.sizeBytes);
-  writer.putText(record.message, sizeof(record.message));
+  if (record.code != StatusCode::Ok)
+    writer.putText(record.message, sizeof(record.message));
 }
 
 bool isCode(int32_t code) { return code >= 0 && code <= static_cast<int32_t>(StatusCode::DeviceError); }
+
+/// Whether a record says why its rank refuses.
+bool hasMessage(const Record &record) { return record.code != StatusCode::Ok; }
 
 /// False: a field is out of range.
 bool readRecord(Reader &reader, Record &record) {
@@ -78,42 +84,127 @@ bool readRecord(Reader &reader, Record &record) {
   record.call.count = reader.get<int64_t>();
   for (int32_t *number : {&record.call.program, &record.call.type, &record.call.reduction, &record.call.root})
     *number = reader.get<int32_t>();
-  for (Location &buffer : record.buffers) {
-    buffer.sizeBytes = reader.get<uint64_t>();
-    buffer.kind = buffer.sizeBytes != 0 ? LocationKind::Remote : LocationKind::Empty;
-  }
-  setFailure(record, Status(record.code, reader.getText(sizeof(record.message))));
   return true;
+}
+
+void writeNumbers(Writer &writer, const SummaryNumbers &numbers) {
+  for (bool flag : {numbers.hasNews, numbers.staging.areDifferent, numbers.selectedBy.areDifferent,
+                    numbers.longestBlock.areDifferent, numbers.largestBytes.areDifferent})
+    writer.put(static_cast<uint8_t>(flag ? 1 : 0));
+  writer.put(static_cast<uint8_t>(numbers.staging.largest));
+  writer.put(static_cast<uint8_t>(numbers.selectedBy.largest));
+  writer.put(uint8_t(0));
+  writer.put(numbers.longestBlock.largest);
+  writer.put(numbers.largestBytes.largest);
+  writer.put(numbers.sums.digests.given);
+  writer.put(numbers.sums.digests.taken);
+  for (int64_t count : numbers.sums.counts)
+    writer.put(count);
+  for (uint64_t sizeBytes : numbers.largestBuffers)
+    writer.put(sizeBytes);
+  writer.put(numbers.numRepeated);
+}
+
+bool readNumbers(Reader &reader, SummaryNumbers &numbers) {
+  bool areFlags = true;
+  for (bool *flag : {&numbers.hasNews, &numbers.staging.areDifferent, &numbers.selectedBy.areDifferent,
+                     &numbers.longestBlock.areDifferent, &numbers.largestBytes.areDifferent}) {
+    auto byte = reader.get<uint8_t>();
+    areFlags &= byte <= 1;
+    *flag = byte == 1;
+  }
+  auto staging = reader.get<uint8_t>(), selectedBy = reader.get<uint8_t>(), zero = reader.get<uint8_t>();
+  numbers.staging.largest = static_cast<Staging>(staging);
+  numbers.selectedBy.largest = static_cast<MemoryKind>(selectedBy);
+  numbers.longestBlock.largest = reader.get<int64_t>();
+  numbers.largestBytes.largest = reader.get<int64_t>();
+  numbers.sums.digests.given = reader.get<uint64_t>();
+  numbers.sums.digests.taken = reader.get<uint64_t>();
+  for (int64_t &count : numbers.sums.counts)
+    count = reader.get<int64_t>();
+  for (uint64_t &sizeBytes : numbers.largestBuffers)
+    sizeBytes = reader.get<uint64_t>();
+  numbers.numRepeated = reader.get<uint64_t>();
+  return areFlags && staging <= static_cast<uint8_t>(Staging::Whole) &&
+         selectedBy <= static_cast<uint8_t>(MemoryKind::Ordinary) && zero == 0;
+}
+
+using KeptRanks = std::array<int32_t, numKept>; // -1: there is none
+
+KeptRanks ranksOf(const RecordSummary &summary) {
+  KeptRanks ranks;
+  for (size_t why = 0; why < numKept; ++why)
+    ranks[why] = summary.has(Kept(why)) ? summary.rankOf(Kept(why)) : -1;
+  return ranks;
+}
+
+/// The first reason for which the record of this rank is kept. It is written there alone.
+size_t firstWith(const KeptRanks &ranks, int32_t rank) {
+  return static_cast<size_t>(std::ranges::find(ranks, rank) - ranks.begin());
+}
+
+void writeSummary(Writer &writer, const RecordSummary &summary) {
+  writeNumbers(writer, summary.numbers());
+  const KeptRanks ranks = ranksOf(summary);
+  for (int32_t rank : ranks)
+    writer.put(rank);
+  for (size_t why = 0; why < numKept; ++why)
+    if (ranks[why] >= 0 && firstWith(ranks, ranks[why]) == why)
+      writeRecord(writer, summary.recordOf(Kept(why)));
+}
+
+/// Requires that so many bytes are left in `body`. False: it is none that `write` makes.
+bool readSummary(Reader &reader, size_t sizeBytes, Mail &mail) {
+  const size_t end = reader.position() + sizeBytes;
+  if (sizeBytes < numbersBytes + sizeof(KeptRanks) || !readNumbers(reader, mail.summary.numbers()))
+    return false;
+  KeptRanks ranks;
+  for (int32_t &rank : ranks)
+    rank = reader.get<int32_t>();
+  for (size_t why = 0; why < numKept; ++why) {
+    if (ranks[why] < -1)
+      return false;
+    if (ranks[why] < 0)
+      continue;
+    if (size_t first = firstWith(ranks, ranks[why]); first != why) {
+      mail.summary.keep(Kept(why), ranks[why], mail.summary.recordOf(Kept(first)));
+      continue;
+    }
+    Record &record = mail.records.emplace_back();
+    if (end - reader.position() < recordBytes || !readRecord(reader, record))
+      return false;
+    if (hasMessage(record) && end - reader.position() < sizeof(record.message))
+      return false;
+    if (hasMessage(record))
+      setFailure(record, Status(record.code, reader.getText(sizeof(record.message))));
+    mail.summary.keep(Kept(why), ranks[why], record);
+  }
+  const bool isRefusal = !mail.summary.has(Kept::Refusal) || hasMessage(mail.summary.recordOf(Kept::Refusal));
+  return reader.position() == end && mail.summary.has(Kept::First) && mail.summary.has(Kept::Departed) && isRefusal;
 }
 
 /// False: an entry is not one that `write` makes.
 bool readEntries(Reader &reader, std::span<const std::byte> body, uint32_t numEntries, Mail &mail) {
-  for (size_t at = roundHeadBytes - headBytes; numEntries > 0; --numEntries) {
-    if (body.size() - at < entryHeadBytes)
+  for (; numEntries > 0; --numEntries) {
+    if (body.size() - reader.position() < entryHeadBytes)
       return false;
     MailEntry &entry = mail.entries.emplace_back();
     entry.rank = reader.get<int32_t>();
     auto sizeBytes = reader.get<uint32_t>();
-    at += entryHeadBytes;
-    if (entry.rank < 0 || sizeBytes == 0 || sizeBytes > body.size() - at)
+    if (entry.rank < 0 || sizeBytes == 0 || sizeBytes > body.size() - reader.position() || sizeBytes > mail.slotBytes)
       return false;
-    at += sizeBytes;
-    if (mail.plan != 0)
-      entry.published = reader.next(sizeBytes);
-    else if (sizeBytes != recordBytes || !readRecord(reader, entry.record))
-      return false;
-    if (entry.published.size() > Announcement::maxPublishedBytes)
-      return false;
+    entry.published = reader.next(sizeBytes);
   }
   return reader.position() == body.size();
 }
 
-/// False: a field is out of range.
 bool readRound(Reader &reader, std::span<const std::byte> body, Mail &mail) {
   mail.sequence = reader.get<uint64_t>();
   mail.plan = reader.get<uint64_t>();
   mail.round = reader.get<int32_t>();
-  auto isLast = reader.get<uint32_t>(), numEntries = reader.get<uint32_t>(), zero = reader.get<uint32_t>();
+  auto isLast = reader.get<uint16_t>();
+  mail.slotBytes = slotUnit * reader.get<uint16_t>();
+  auto numEntries = reader.get<uint32_t>(), summaryBytes = reader.get<uint32_t>();
   mail.isLast = isLast == 1;
   RepeatCounts &repeats = mail.repeats;
   repeats.least = reader.get<uint64_t>();
@@ -122,8 +213,11 @@ bool readRound(Reader &reader, std::span<const std::byte> body, Mail &mail) {
   repeats.mostRank = reader.get<int32_t>();
   bool areCountsRight = repeats.least <= repeats.most && repeats.leastRank >= 0 && repeats.mostRank >= 0;
   bool areEntriesRight = numEntries == 0 || mail.plan != differentPlans;
-  return mail.sequence != 0 && mail.round >= 0 && mail.round < maxRounds && isLast <= 1 && zero == 0 &&
-         areCountsRight && areEntriesRight && readEntries(reader, body, numEntries, mail);
+  bool isSlotRight = mail.slotBytes <= Control::slotBytesFor(Announcement::maxPublishedBytes);
+  bool isSummaryRight = summaryBytes == 0 || mail.plan == 0;
+  return mail.sequence != 0 && mail.round >= 0 && mail.round < maxRounds && isLast <= 1 && areCountsRight &&
+         areEntriesRight && isSlotRight && isSummaryRight && summaryBytes <= body.size() - reader.position() &&
+         (summaryBytes == 0 || readSummary(reader, summaryBytes, mail)) && readEntries(reader, body, numEntries, mail);
 }
 
 bool readAbort(Reader &reader, Mail &mail) {
@@ -136,15 +230,25 @@ bool readAbort(Reader &reader, Mail &mail) {
 
 } // namespace
 
-size_t mailEntryBytes(const MailEntry &entry, uint64_t plan) {
-  return entryHeadBytes + (plan == 0 ? recordBytes : entry.published.size());
+size_t mailSummaryBytes(const RecordSummary &summary) {
+  if (summary.isEmpty())
+    return 0;
+  size_t sizeBytes = numbersBytes + sizeof(KeptRanks);
+  const KeptRanks ranks = ranksOf(summary);
+  for (size_t why = 0; why < numKept; ++why)
+    if (ranks[why] >= 0 && firstWith(ranks, ranks[why]) == why)
+      sizeBytes += recordBytes + (hasMessage(summary.recordOf(Kept(why))) ? sizeof(Record::message) : 0);
+  return sizeBytes;
 }
+
+size_t mailEntryBytes(const MailEntry &entry) { return entryHeadBytes + entry.published.size(); }
 
 std::vector<std::byte> write(const Mail &mail) {
   bool isRound = mail.kind == MailKind::Round, isNote = mail.kind == MailKind::Note;
   size_t sizeBytes = isRound ? roundHeadBytes : headBytes + (isNote ? mail.note.size() : abortBytes);
+  sizeBytes += mailSummaryBytes(mail.summary);
   for (const MailEntry &entry : mail.entries)
-    sizeBytes += mailEntryBytes(entry, mail.plan);
+    sizeBytes += mailEntryBytes(entry);
   std::vector<std::byte> bytes(sizeBytes);
   Writer writer(bytes);
   writer.put(mailVersion);
@@ -163,20 +267,20 @@ std::vector<std::byte> write(const Mail &mail) {
   writer.put(mail.sequence);
   writer.put(mail.plan);
   writer.put(static_cast<int32_t>(mail.round));
-  writer.put(uint32_t(mail.isLast ? 1 : 0));
+  writer.put(uint16_t(mail.isLast ? 1 : 0));
+  writer.put(static_cast<uint16_t>(mail.slotBytes / slotUnit));
   writer.put(static_cast<uint32_t>(mail.entries.size()));
-  writer.put(uint32_t(0));
+  writer.put(static_cast<uint32_t>(mailSummaryBytes(mail.summary)));
   writer.put(mail.repeats.least);
   writer.put(mail.repeats.most);
   writer.put(mail.repeats.leastRank);
   writer.put(mail.repeats.mostRank);
+  if (!mail.summary.isEmpty())
+    writeSummary(writer, mail.summary);
   for (const MailEntry &entry : mail.entries) {
     writer.put(static_cast<int32_t>(entry.rank));
-    writer.put(static_cast<uint32_t>(mailEntryBytes(entry, mail.plan) - entryHeadBytes));
-    if (mail.plan == 0)
-      writeRecord(writer, entry.record);
-    else
-      std::ranges::copy(entry.published, writer.next(entry.published.size()).begin());
+    writer.put(static_cast<uint32_t>(entry.published.size()));
+    std::ranges::copy(entry.published, writer.next(entry.published.size()).begin());
   }
   return bytes;
 }

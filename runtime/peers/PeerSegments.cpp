@@ -9,7 +9,8 @@ Result<std::byte *> PeerSegments::resolve(int peer, const Location &location) {
     return nullptr;
   auto [entry, isNew] = mapped.try_emplace({peer, location.segmentId});
   if (isNew) {
-    Result<Memory> memory = Memory::openPeer(peers.block(peer).pid.load(), location.segmentFd, location.segmentBytes);
+    Result<Memory> memory =
+        Memory::openPeer(peers.block(peer).pid.load(), location.segmentFd, location.segmentBytes, location.isSparse);
     if (!memory.isOk()) {
       mapped.erase(entry);
       return memory.status();

@@ -26,33 +26,36 @@ const char *toString(Operation operation) {
 Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks, int numHere) {
   if (numRanks < 1 || numRanks > maxRanks)
     return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks, numRanks);
-  size_t bytes = Control::sizeBytes(numRanks, numHere);
-  Result<Memory> memory = kind == RankKind::Threads ? Memory::createPrivate(bytes) : Memory::createShared(bytes);
+  const size_t bytes = Control::sizeBytes(numRanks, numHere);
+  const bool areAllHere = numHere == numRanks;
+  Result<Memory> memory = kind == RankKind::Threads ? Memory::createPrivate(bytes)
+                          : areAllHere ? Memory::createShared(bytes)
+                                       : Memory::createSparse(bytes, Control::usedBytes(numRanks, numHere));
   if (!memory.isOk())
     return memory.status();
   auto shared = std::make_shared<ControlMemory>();
   shared->memory = std::move(memory).value();
-  shared->control = Control(shared->memory.data(), numRanks);
+  shared->control = Control(shared->memory.data(), numRanks, numHere);
   new (&shared->control.abort()) AbortRecord{};
   new (&shared->control.host()) HostBlock{};
-  for (int rank = 0; rank < numRanks; ++rank)
-    new (&shared->control.block(rank)) RankBlock{};
+  for (int place = 0; place < numHere; ++place)
+    new (&shared->control.block(place)) RankBlock{};
   return shared;
 }
 
 static Seat seatOf(const Control &control, const Hosts &hosts) {
   std::vector<SeatedOn *> seats;
-  for (int peer : hosts.ranksHere())
-    seats.push_back(&control.block(peer).seatedOn);
+  for (int place = 0; place < control.numHere(); ++place)
+    seats.push_back(&control.block(place).seatedOn);
   return Seat(std::move(seats), static_cast<size_t>(hosts.placeOf(hosts.self())));
 }
 
 Peers::Peers(std::shared_ptr<ControlMemory> memory, RankKind rankKind, int ownRank, const Settings &settings,
              std::shared_ptr<HostLinks> hostLinks)
     : shared(std::move(memory)),
-      network(hostLinks ? std::move(hostLinks) : HostLinks::ofOneHost(shared->control, ownRank)), howRelated(rankKind),
-      self(ownRank), creatorPid(getpid()), options(settings), seat(seatOf(shared->control, hosts())),
-      processes(static_cast<size_t>(shared->control.numRanks())) {
+      network(hostLinks ? std::move(hostLinks) : HostLinks::ofOneHost(shared->control, ownRank)),
+      places(network->hosts()), howRelated(rankKind), self(ownRank), creatorPid(getpid()), options(settings),
+      seat(seatOf(shared->control, hosts())), processes(static_cast<size_t>(shared->control.numHere())) {
   // Do not spin until the ranks have announced which cores they may use.
   setPolicy(choosePolicy(options.wait, false));
 }
@@ -79,7 +82,7 @@ void Peers::watchPeers() {
     return;
   for (int peer : hosts().ranksHere())
     if (peer != self)
-      processes[static_cast<size_t>(peer)] = WatchedProcess::watch(block(peer).pid.load());
+      processes[static_cast<size_t>(hosts().placeOf(peer))] = WatchedProcess::watch(block(peer).pid.load());
 }
 
 bool Peers::isLost(int peer) const {
@@ -100,7 +103,7 @@ Peers::Liveness Peers::livenessOf(int peer) const {
     return found;
   }
   int pid = block(peer).pid.load(std::memory_order_relaxed);
-  const std::shared_ptr<const WatchedProcess> &process = processes[static_cast<size_t>(peer)];
+  const std::shared_ptr<const WatchedProcess> &process = processes[static_cast<size_t>(hosts().placeOf(peer))];
   if (howRelated == RankKind::Processes && peer != self && pid != 0)
     found.hasEnded = process ? process->hasEnded() : kill(pid, 0) != 0 && errno == ESRCH;
   found.hasLeft = block(peer).presence.load(std::memory_order_seq_cst) == Presence::Left;

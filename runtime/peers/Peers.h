@@ -47,10 +47,11 @@ public:
   int size() const { return control().numRanks(); }
   RankKind kind() const { return howRelated; }
   const Control &control() const { return shared->control; }
-  RankBlock &block(int peer) const { return control().block(peer); }
+  /// Of a rank of this host.
+  RankBlock &block(int peer) const { return control().block(places.placeOf(peer)); }
   const Settings &settings() const { return options; }
   const std::shared_ptr<HostLinks> &links() const { return network; }
-  const Hosts &hosts() const { return network->hosts(); }
+  const Hosts &hosts() const { return places; }
   /// What puts to other hosts travel on.
   Transport &transport() const { return network->network().data(); }
   bool isRemote(int peer) const { return hosts().isRemote(peer); }
@@ -118,6 +119,7 @@ private:
 
   std::shared_ptr<ControlMemory> shared;
   std::shared_ptr<HostLinks> network;
+  const Hosts &places; // of `network`
   RankKind howRelated;
   int self;
   int creatorPid;
@@ -126,7 +128,7 @@ private:
   WaitPolicy waitPolicy;
   YieldChoice yields;
   Seat seat;
-  std::vector<std::shared_ptr<const WatchedProcess>> processes; // by rank; null: ask kill()
+  std::vector<std::shared_ptr<const WatchedProcess>> processes; // by place on this host; null: ask kill()
   std::function<Status()> watch;
 };
 

@@ -1,12 +1,13 @@
-// Rounds: how hosts tell each other something, so that each hears of all in the fewest rounds.
+// Rounds: how hosts tell each other something, so that each hears of all in the fewest rounds, and of each once.
 //
-// In round k, host h sends to host h + 2^k, modulo the number of hosts, what it has gathered so far. After round k it
-// knows of the hosts h, h - 1, ... h - 2^(k+1) + 1. So H hosts need ceil(log2 H) rounds, and each host sends one
-// message in each. The last round carries only what the receiver still misses: each host hears of each other once.
-// Source: Hensgen, Finkel and Manber, Two algorithms for barrier synchronization, IJPP 1988; Bruck et al., TPDS 1997.
+// Before round k, host h knows of the m hosts before it, h - 1 to h - m. In round k it hears of as many more, or of one
+// more than that, from the host that is m or m + 1 places before it. The numbers m are the leading bits of H - 1, so
+// after the last round it knows of all others. H hosts need ceil(log2 H) rounds. No host hears of another one twice, so
+// what is added up along the way is exact.
+// Source: Bar-Noy, Kipnis and Schieber, An optimal algorithm for computing census functions in message-passing systems,
+// Parallel Processing Letters 1993.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 
 namespace kolo::runtime {
@@ -15,12 +16,20 @@ struct Rounds {
   int numHosts = 1;
 
   int number() const { return std::bit_width(static_cast<unsigned>(numHosts - 1)); }
-  int target(int host, int round) const { return (host + (1 << round)) % numHosts; }
-  int source(int host, int round) const { return (host + numHosts - (1 << round)) % numHosts; }
-  /// A message of this round is about so many hosts: the sender, and those before it.
-  int numCarried(int round) const { return std::min(1 << round, numHosts - (1 << round)); }
+  /// So many hosts before it a host knows of before this round.
+  int numKnown(int round) const { return (numHosts - 1) >> (number() - round); }
+  /// Whether a message of this round is about its sender, too.
+  bool carriesSender(int round) const { return numKnown(round + 1) % 2 != 0; }
+  int target(int host, int round) const { return (host + distance(round)) % numHosts; }
+  int source(int host, int round) const { return (host + numHosts - distance(round)) % numHosts; }
+  /// A message of this round is about the hosts that are so many places before its sender, from the first to the last.
+  int firstCarried(int round) const { return carriesSender(round) ? 0 : 1; }
+  int lastCarried(int round) const { return numKnown(round); }
   /// The host that is so many places before this one.
-  int before(int host, int distance) const { return (host + numHosts - distance) % numHosts; }
+  int before(int host, int places) const { return (host + numHosts - places) % numHosts; }
+
+private:
+  int distance(int round) const { return numKnown(round) + (carriesSender(round) ? 1 : 0); }
 };
 
 } // namespace kolo::runtime

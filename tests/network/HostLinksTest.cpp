@@ -1,6 +1,7 @@
 // What ranks of several hosts tell each other, between threads of this process: no socket is needed.
 #include "peers/HostLinks.h"
 #include "network/InProcess.h"
+#include "peers/Announced.h"
 #include "peers/Exchange.h"
 
 #include "gtest/gtest.h"
@@ -75,17 +76,33 @@ TEST_P(HostLinksOf, AllRanksComeToOneResultOfEachExchange) {
       const bool differs = number % 4 == 0; // one rank announces another plan, each time another one
       const bool isOdd = differs && static_cast<int>(number) % peers.size() == peers.rank();
       bool isAgreed = false;
-      Status status = exchange.propose(isOdd ? 1000 : number, 0, isAgreed);
+      Status status = exchange.propose(isOdd ? 1000 : number, {}, isAgreed);
       ASSERT_TRUE(status.isOk()) << status.message();
       ASSERT_EQ(isAgreed, !differs) << "exchange " << number;
       if (isAgreed)
         continue;
       Record &record = exchange.next();
       record.join.lanes = peers.rank() + 100;
+      record.tables.largestBytes = peers.rank() * 10;
+      record.tables.digests = {uint64_t(1) << peers.rank(), 3};
+      record.buffers[KOLO_SCRATCH].sizeBytes = uint64_t(1000 - peers.rank());
+      record.toldSize = uint64_t(peers.rank()) + 5;
       status = exchange.perform();
       ASSERT_TRUE(status.isOk()) << status.message();
+      const RecordSummary &all = exchange.summary();
+      EXPECT_EQ(all.rankOf(Kept::First), 0);
+      EXPECT_EQ(all.recordOf(Kept::First).join.lanes, 100);
+      EXPECT_EQ(all.rankOf(Kept::OtherJoin), 1);
+      EXPECT_EQ(all.recordOf(Kept::OtherJoin).join.lanes, 101);
+      EXPECT_FALSE(all.has(Kept::OtherCall) || all.has(Kept::OtherOperation) || all.has(Kept::Refusal));
+      EXPECT_EQ(all.numbers().largestBytes.largest, (peers.size() - 1) * 10);
+      EXPECT_TRUE(all.numbers().largestBytes.areDifferent);
+      EXPECT_FALSE(all.numbers().staging.areDifferent);
+      EXPECT_EQ(all.numbers().largestBuffers[KOLO_SCRATCH], 1000u);
+      EXPECT_EQ(all.numbers().sums.digests.given, (uint64_t(1) << peers.size()) - 1) << "each rank counts once";
+      EXPECT_EQ(all.numbers().sums.digests.taken, uint64_t(3 * peers.size()));
       for (int rank = 0; rank < peers.size(); ++rank)
-        ASSERT_EQ(exchange.heard(rank).join.lanes, rank + 100)
+        ASSERT_EQ(sizeHeard(peers, exchange.number(), rank), uint64_t(rank) + 5)
             << "rank " << rank << " as rank " << peers.rank() << " heard it";
     }
   });
@@ -95,16 +112,47 @@ TEST_P(HostLinksOf, WhatRanksPublishReachesAll) {
   HostThreads ranks(GetParam());
   ranks.run([&](Peers &peers, Exchange &exchange) {
     for (uint64_t number = 1; number <= 5; ++number) {
+      const auto slotBytes = static_cast<uint32_t>(16 * (1 + number % 3));
       const size_t turn = exchange.nextTurn();
-      *reinterpret_cast<uint64_t *>(exchange.published(peers.rank(), turn)) =
+      *reinterpret_cast<uint64_t *>(exchange.published(peers.rank(), turn, slotBytes)) =
           number * 1000 + static_cast<uint64_t>(peers.rank());
       bool isAgreed = false;
-      Status status = exchange.propose(7, sizeof(uint64_t), isAgreed);
+      Status status = exchange.propose(7, {sizeof(uint64_t), slotBytes}, isAgreed);
       ASSERT_TRUE(status.isOk() && isAgreed) << status.message();
       for (int rank = 0; rank < peers.size(); ++rank)
-        ASSERT_EQ(*reinterpret_cast<uint64_t *>(exchange.published(rank, turn)),
+        ASSERT_EQ(*reinterpret_cast<uint64_t *>(exchange.published(rank, turn, slotBytes)),
                   number * 1000 + static_cast<uint64_t>(rank));
     }
+  });
+}
+
+TEST_P(HostLinksOf, OneRankThatDiffersIsNamedByAll) {
+  HostThreads ranks(GetParam());
+  ranks.run([&](Peers &peers, Exchange &exchange) {
+    for (int odd = 0; odd < peers.size(); ++odd)
+      for (int what = 0; what < 3; ++what) {
+        Record &record = exchange.next();
+        record.operation = Operation::Run;
+        record.call.count = 10;
+        if (peers.rank() == odd && what == 0)
+          record.operation = Operation::Barrier;
+        else if (peers.rank() == odd && what == 1)
+          record.call.count = 11;
+        else if (peers.rank() == odd)
+          setFailure(record, Status(StatusCode::OutOfMemory, "no room"));
+        Status status = exchange.perform();
+        const int other = odd == 0 ? 1 : odd; // rank 0 is what others are compared with
+        const RecordSummary &all = exchange.summary();
+        EXPECT_EQ(status.code(), what == 0 ? StatusCode::Mismatch : StatusCode::Ok);
+        EXPECT_EQ(all.has(Kept::OtherOperation) ? all.rankOf(Kept::OtherOperation) : -1, what == 0 ? other : -1);
+        EXPECT_EQ(all.has(Kept::OtherCall) ? all.rankOf(Kept::OtherCall) : -1, what == 1 ? other : -1);
+        const int64_t otherCount = all.has(Kept::OtherCall) ? all.recordOf(Kept::OtherCall).call.count : -1;
+        EXPECT_EQ(otherCount, what != 1 ? -1 : odd == 0 ? 10 : 11);
+        Status refusal = exchange.firstRefusal();
+        EXPECT_EQ(refusal.rank(), what == 2 ? odd : -1);
+        const std::string who = peers.rank() == odd ? "" : "rank " + std::to_string(odd) + ": ";
+        EXPECT_EQ(refusal.message(), what == 2 ? who + "no room" : "");
+      }
   });
 }
 
@@ -114,10 +162,10 @@ TEST_P(HostLinksOf, TheFailureOfOneRankEndsTheWaitsOfAllAndNamesItsHost) {
   std::barrier haveMet(ranks.size()); // no rank hears of the end while it is still in the first exchange
   ranks.run([&](Peers &peers, Exchange &exchange) {
     bool isAgreed = false;
-    EXPECT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
+    EXPECT_TRUE(exchange.propose(1, {}, isAgreed).isOk());
     haveMet.arrive_and_wait();
     Status status = peers.rank() == culprit ? peers.abort(Status(StatusCode::SystemError, "the disk is gone", culprit))
-                                            : exchange.propose(2, 0, isAgreed);
+                                            : exchange.propose(2, {}, isAgreed);
     EXPECT_EQ(status.code(), StatusCode::SystemError) << "rank " << peers.rank() << ": " << status.message();
     EXPECT_EQ(status.rank(), culprit);
     EXPECT_NE(status.message().find(peers.hosts().describe(culprit)), std::string::npos) << status.message();
@@ -131,11 +179,11 @@ TEST_P(HostLinksOf, ARankThatLeavesIsNamed) {
   std::barrier haveMet(ranks.size()); // no rank hears of the end while it is still in the first exchange
   ranks.run([&](Peers &peers, Exchange &exchange) {
     bool isAgreed = false;
-    EXPECT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
+    EXPECT_TRUE(exchange.propose(1, {}, isAgreed).isOk());
     haveMet.arrive_and_wait();
     if (peers.rank() == culprit)
       return;
-    Status status = exchange.propose(2, 0, isAgreed);
+    Status status = exchange.propose(2, {}, isAgreed);
     EXPECT_EQ(status.code(), StatusCode::PeerLost) << "rank " << peers.rank() << ": " << status.message();
   });
 }
@@ -149,7 +197,7 @@ TEST(HostLinks, ARoundThatIsNotTheNextIsRefused) {
   HostThreads ranks({0, 1});
   ranks.run([&](Peers &peers, Exchange &exchange) {
     bool isAgreed = false;
-    ASSERT_TRUE(exchange.propose(1, 0, isAgreed).isOk());
+    ASSERT_TRUE(exchange.propose(1, {}, isAgreed).isOk());
     if (peers.rank() == 0) {
       Mail mail;
       mail.kind = MailKind::Round;
@@ -157,7 +205,7 @@ TEST(HostLinks, ARoundThatIsNotTheNextIsRefused) {
       mail.plan = 1;
       ASSERT_TRUE(peers.links()->control().mail(1, write(mail)).isOk());
     }
-    Status status = exchange.propose(2, 0, isAgreed);
+    Status status = exchange.propose(2, {}, isAgreed);
     if (peers.rank() != 1)
       return;
     EXPECT_FALSE(status.isOk());

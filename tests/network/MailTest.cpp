@@ -19,9 +19,7 @@ Mail records() {
   mail.round = 2;
   mail.isLast = false;
   mail.repeats = {3, 5, 1, 2};
-  MailEntry entry;
-  entry.rank = 5;
-  Record &record = entry.record;
+  Record &record = mail.records.emplace_back();
   record.operation = Operation::Run;
   record.hasNews = true;
   record.staging = Staging::Pieces;
@@ -37,8 +35,13 @@ Mail records() {
   record.tables = {1 << 30, 77, {0xfedcba9876543210, 5}, {-1, 12}};
   record.buffers[KOLO_OUTPUT].sizeBytes = 4096;
   setFailure(record, Status(StatusCode::OutOfMemory, "no memory"));
-  mail.entries.assign(2, entry);
-  mail.entries[1].rank = 6;
+  mail.summary = RecordSummary(5, record, 3);
+  Record &other = mail.records.emplace_back();
+  other.operation = Operation::Barrier;
+  mail.summary.add(RecordSummary(6, other, 4));
+  mail.slotBytes = 16;
+  static const std::byte size[8] = {std::byte(9)};
+  mail.entries = {{5, size}, {6, size}};
   return mail;
 }
 
@@ -50,6 +53,7 @@ std::vector<std::vector<std::byte>> examples() {
   plan.kind = different.kind = MailKind::Round;
   plan.sequence = 9;
   plan.plan = 4;
+  plan.slotBytes = 112;
   plan.entries.resize(1);
   plan.entries[0].rank = 1;
   plan.entries[0].published = input;
@@ -84,7 +88,7 @@ TEST(Mail, ComesBackAsItWas) {
   EXPECT_EQ(note->note, std::vector<std::byte>(30, std::byte(7)));
 }
 
-TEST(Mail, ARecordKeepsWhatPeersCompare) {
+TEST(Mail, ASummaryKeepsWhatPeersCompare) {
   Result<Mail> mail = parseMail(write(records()));
   ASSERT_TRUE(mail.isOk());
   EXPECT_EQ(mail->sequence, 7u);
@@ -96,8 +100,27 @@ TEST(Mail, ARecordKeepsWhatPeersCompare) {
   EXPECT_FALSE(mail->isLast);
   ASSERT_EQ(mail->entries.size(), 2u);
   EXPECT_EQ(mail->entries[1].rank, 6);
+  EXPECT_EQ(mail->entries[1].published.size(), 8u);
+  EXPECT_EQ(mail->slotBytes, 16u);
+  EXPECT_EQ(mail->summary.rankOf(Kept::First), 5);
+  EXPECT_EQ(mail->summary.rankOf(Kept::OtherOperation), 6);
+  EXPECT_EQ(mail->summary.rankOf(Kept::OtherCall), 6);
+  EXPECT_EQ(mail->summary.rankOf(Kept::Refusal), 5);
+  EXPECT_EQ(mail->summary.rankOf(Kept::Departed), 5);
+  EXPECT_EQ(mail->records.size(), 2u);
   const Mail sent = records();
-  const Record &back = mail->entries[0].record, &expected = sent.entries[0].record;
+  const Record &back = mail->summary.recordOf(Kept::First), &expected = sent.records.front();
+  const SummaryNumbers &numbers = mail->summary.numbers(), &given = sent.summary.numbers();
+  EXPECT_TRUE(numbers.hasNews);
+  EXPECT_EQ(numbers.staging.largest, Staging::Pieces);
+  EXPECT_TRUE(numbers.staging.areDifferent);
+  EXPECT_EQ(numbers.selectedBy.largest, MemoryKind::Ordinary);
+  EXPECT_EQ(numbers.longestBlock.largest, 1 << 30);
+  EXPECT_EQ(numbers.sums.digests, given.sums.digests);
+  EXPECT_EQ(numbers.sums.counts[0], -1);
+  EXPECT_EQ(numbers.sums.counts[1], 12);
+  EXPECT_EQ(numbers.largestBuffers[KOLO_OUTPUT], 4096u);
+  EXPECT_EQ(numbers.numRepeated, 3u);
   EXPECT_EQ(back.operation, expected.operation);
   EXPECT_TRUE(back.hasNews);
   EXPECT_FALSE(back.canAttach);
@@ -111,9 +134,6 @@ TEST(Mail, ARecordKeepsWhatPeersCompare) {
   EXPECT_TRUE(compareCalls(back.call, expected.call, {0, 1}).isOk());
   EXPECT_EQ(back.code, StatusCode::OutOfMemory);
   EXPECT_STREQ(back.message, "no memory");
-  EXPECT_EQ(back.buffers[KOLO_OUTPUT].sizeBytes, 4096u);
-  EXPECT_EQ(back.buffers[KOLO_OUTPUT].kind, LocationKind::Remote);
-  EXPECT_EQ(back.buffers[KOLO_INPUT].kind, LocationKind::Empty);
 }
 
 TEST(Mail, BytesAreLittleEndianWithAVersion) {
@@ -128,11 +148,12 @@ TEST(Mail, EntriesThatDoNotFitAreRefused) {
   Mail mail = records();
   mail.plan = differentPlans;
   EXPECT_FALSE(parseMail(write(mail)).isOk());
-  std::vector<std::byte> more = examples()[1], longer = more, negative = more;
+  std::vector<std::byte> more = examples()[1], longer = more, negative = more, slot = more;
   more[32] = std::byte(2); // the number of entries
+  slot[30] = std::byte(6); // in units of 16 bytes
   longer[roundHeadBytes + 4] = std::byte(101);
   negative[roundHeadBytes + 3] = std::byte(0x80); // the rank
-  for (const std::vector<std::byte> &bytes : {more, longer, negative})
+  for (const std::vector<std::byte> &bytes : {more, longer, negative, slot})
     EXPECT_FALSE(parseMail(bytes).isOk());
 }
 
@@ -156,7 +177,9 @@ TEST(Mail, NothingElseIsTaken) {
     EXPECT_FALSE(parseMail(write(mail)).isOk());
   }
   std::vector<std::byte> operation = examples()[2];
-  operation[roundHeadBytes + 8] = std::byte(9);
+  const size_t firstRecord = operation.size() - 2 * 16 - 2 * 132 - sizeof(Record::message);
+  ASSERT_EQ(operation[firstRecord], std::byte(static_cast<uint8_t>(Operation::Run)));
+  operation[firstRecord] = std::byte(9);
   EXPECT_FALSE(parseMail(operation).isOk());
 }
 

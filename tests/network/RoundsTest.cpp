@@ -21,8 +21,8 @@ TEST(Rounds, EachHostHearsOfEachOtherOnce) {
       for (int host = 0; host < numHosts; ++host) {
         int target = rounds.target(host, round);
         EXPECT_EQ(rounds.source(target, round), host);
-        for (int distance = 0; distance < rounds.numCarried(round); ++distance) {
-          auto subject = static_cast<size_t>(rounds.before(host, distance));
+        for (int places = rounds.firstCarried(round); places <= rounds.lastCarried(round); ++places) {
+          auto subject = static_cast<size_t>(rounds.before(host, places));
           EXPECT_TRUE(before[static_cast<size_t>(host)][subject]) << numHosts << " " << round;
           EXPECT_FALSE(known[static_cast<size_t>(target)][subject]) << numHosts << " " << round;
           known[static_cast<size_t>(target)][subject] = true;

@@ -217,7 +217,7 @@ TEST(ManyCommunicators, KeepABoundedAmountToo) {
   ScopedVariable limit("KOLO_MEMORY_MIB", "1");
   const Plugin plugin = *Plugin::load(KOLO_TEST_PLUGIN);
   auto body = [&](Communicator &first) -> std::string {
-    constexpr size_t most = (size_t(1) << 20) / Control::bytesOfRank(2);
+    constexpr size_t most = (size_t(1) << 20) / Control::bytesOfRank(2, 2);
     std::vector<Communicator> communicators;
     for (int time = 0; time < 3; ++time) {
       std::string said = makeMore(first, plugin, 100, communicators);

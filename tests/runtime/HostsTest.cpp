@@ -299,9 +299,9 @@ TEST(Hosts, WhatKeepsARankFromConnectingIsNamed) {
     getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = static_cast<rlim_t>(next); // no descriptor is left
     setrlimit(RLIMIT_NOFILE, &limit);
-    return expectStatus(communicator.channel(3, 0).wait(), StatusCode::SystemError, // 3 hosts further: no neighbour
-                        {"rank 0 (host host0)", "for a signal of rank 3 (host host3) on channel 0: timed out",
-                         "connecting to rank 3: Too many open files"});
+    return expectStatus(communicator.channel(2, 0).wait(), StatusCode::SystemError, // 2 hosts further: no neighbour
+                        {"rank 0 (host host0)", "for a signal of rank 2 (host host2) on channel 0: timed out",
+                         "connecting to rank 2: Too many open files"});
   };
   EXPECT_EQ(onHosts(6, alone, {500, 1}, body), "");
 }
