@@ -183,8 +183,9 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState
       Result<std::byte *> address = isSelf ? Result(window.segment->data()) : peerSegments.resolve(peer, theirs);
       if (!address.isOk())
         return address.status();
-      windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(RemoteWindowState{
-          peer, *address, sizeHeard(*ranks, exchange.number(), peer), number, isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
+      windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(
+          RemoteWindowState{peer, *address, sizeHeard(*ranks, exchange.number(), peer), number,
+                            isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
     }
     return {};
   });
