@@ -19,6 +19,7 @@ struct FabricOptions {
   std::string provider;                // by its name in the rules
   std::string address;                 // of this host, numeric: for providers that choose devices so
   RankLocality place = {};             // whose nearest device is opened
+  bool isForDevices = false;           // it is to reach memory of GPUs, if the provider does: see tryMemory
   std::function<bool()> mustStop = {}; // see ControlOptions
 };
 
@@ -51,7 +52,7 @@ inline bool isFabricMail(std::span<const std::byte> mail) {
 }
 
 /// Every change of what follows, or of Transport and ControlTransport, raises it: the library may be an older one.
-inline constexpr uint32_t fabricModuleVersion = 7;
+inline constexpr uint32_t fabricModuleVersion = 8;
 /// Bits of what `present` returns, in the order in which KOLO_NETWORK=auto prefers.
 inline constexpr const char *autoProviders[] = {"cxi", "verbs", "efa"};
 

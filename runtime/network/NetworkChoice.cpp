@@ -64,7 +64,24 @@ std::string describe(const NetworkOffer &offer) {
 
 } // namespace
 
+const char *toString(NetworkMemory memory) {
+  constexpr const char *names[] = {"host", "device", "auto"};
+  return names[static_cast<size_t>(memory)];
+}
+
+Result<NetworkMemory> readNetworkMemory() {
+  const char *text = variable("KOLO_NETWORK_MEMORY");
+  if (!text)
+    return NetworkMemory::Host;
+  for (NetworkMemory memory : {NetworkMemory::Host, NetworkMemory::Device, NetworkMemory::Auto})
+    if (std::string_view(text) == toString(memory))
+      return memory;
+  return error(StatusCode::InvalidArgument, "KOLO_NETWORK_MEMORY='{}' is neither host, nor device, nor auto", text);
+}
+
 Result<NetworkOffer> readNetworkOffer(const std::string &address) {
+  if (Result<NetworkMemory> memory = readNetworkMemory(); !memory.isOk())
+    return memory.status();
   const char *text = variable("KOLO_NETWORK");
   std::string name = text ? text : "auto";
   NetworkOffer offer;

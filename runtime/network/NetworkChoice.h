@@ -21,6 +21,16 @@ struct NetworkOffer {
 /// SystemError: it names nothing that this host has; the message says what is missing.
 Result<NetworkOffer> readNetworkOffer(const std::string &address);
 
+/// Where the inboxes and outboxes of devices on several hosts lie.
+enum class NetworkMemory : uint8_t {
+  Host,   // in memory of the host
+  Device, // in that of the devices
+  Auto,   // there, if the network reaches those of all ranks
+};
+const char *toString(NetworkMemory memory);
+/// Reads KOLO_NETWORK_MEMORY. InvalidArgument: it is none of these.
+Result<NetworkMemory> readNetworkMemory();
+
 /// Offers travel in the last bytes of endpoints, which a TCP endpoint leaves 0.
 void addOffer(Endpoint &endpoint, const NetworkOffer &offer);
 /// Takes the offer out. Mismatch: there is none.

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,10 +17,19 @@ namespace kolo::runtime {
 /// Where peers reach a rank, as its transport writes it. The bootstrap hands it to all ranks unread.
 using Endpoint = std::array<std::byte, 64>;
 
+/// Whose memory a region is, and how a network's device reaches memory of a GPU.
+struct RegionOwner {
+  enum class Kind : uint8_t { Host, Cuda, Hip } kind = Kind::Host;
+  int device = 0;         // its ordinal in the vendor's library
+  int dmaBuf = -1;        // the region as a dma-buf: a descriptor that is open as long as the registration; -1: none
+  bool needsRead = false; // what arrives is visible only when the network's device has read from that GPU
+};
+
 /// Memory that peers may put to. Nothing may be put where `sizeBytes` is 0.
 struct Region {
   std::byte *memory = nullptr;
   uint64_t sizeBytes = 0;
+  RegionOwner owner = {};
 };
 
 /// What peers may write in one agreement. A peer names the number of the agreement, never an address.
@@ -31,6 +41,10 @@ struct Registration {
   uint32_t numLanes = 0;
   uint32_t numSemaphores = 0;
   bool isBySender = false; // the cells of the one lane are [sender][semaphore]
+  /// Of cells that tell of puts to memory of GPUs: makes visible what has come. Then no peer raises these cells: this
+  /// rank does, when all that precedes a signal has come and this function has returned. It waits for no kernel. Null:
+  /// peers may raise the cells. Requires a transport that takes such memory.
+  std::function<Status()> makeVisible = nullptr;
 };
 
 /// The rank to write to, and the lane that writes.
@@ -87,6 +101,13 @@ public:
   /// From now on peers may write as the registration says. Its number exceeds all earlier ones. Signals that came
   /// before are counted now; puts that came before are received from now on. InvalidArgument, Mismatch.
   virtual Status registerMemory(const Registration &registration) = 0;
+  /// Whether this rank may register such memory of a GPU, and put from it what lies in registered memory.
+  /// InvalidArgument, SystemError: says why not.
+  virtual Status tryMemory(const Region &region) {
+    (void)region;
+    return Status(StatusCode::InvalidArgument,
+                  "this network reaches no memory of devices: name a provider of libfabric in KOLO_NETWORK");
+  }
   /// When it returns, nothing writes to the agreement's memory and cells any more. A peer that still does so ends with
   /// its connection.
   virtual void release(uint64_t agreement) = 0;

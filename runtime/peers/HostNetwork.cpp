@@ -65,6 +65,8 @@ Status HostNetwork::open(std::span<const Endpoint> endpoints) {
   wanted.address = options.listenAt;
   if (Result<RankLocality> place = RankLocality::here(); place.isOk()) // readNetworkOffer has tried it
     wanted.place = *place;
+  if (Result<NetworkMemory> memory = readNetworkMemory(); memory.isOk()) // likewise
+    wanted.isForDevices = *memory != NetworkMemory::Host;
   wanted.mustStop = options.mustStop;
   Result<std::unique_ptr<Fabric>> opened = openFabric(wanted, *controls);
   if (!opened.isOk())

@@ -88,5 +88,18 @@ TEST(NetworkChoice, TheVariableIsReadAndRefused) {
   unsetenv("KOLO_NETWORK");
 }
 
+TEST(NetworkChoice, DevicesReceiveInMemoryOfTheHostUnlessAnotherIsNamed) {
+  EXPECT_EQ(*readNetworkMemory(), NetworkMemory::Host);
+  for (NetworkMemory memory : {NetworkMemory::Host, NetworkMemory::Device, NetworkMemory::Auto}) {
+    setenv("KOLO_NETWORK_MEMORY", toString(memory), 1);
+    EXPECT_EQ(*readNetworkMemory(), memory);
+  }
+  setenv("KOLO_NETWORK_MEMORY", "Device", 1);
+  EXPECT_EQ(expectStatus(readNetworkMemory().status(), StatusCode::InvalidArgument, -1,
+                         "KOLO_NETWORK_MEMORY='Device' is neither host, nor device, nor auto"),
+            "");
+  unsetenv("KOLO_NETWORK_MEMORY");
+}
+
 } // namespace
 } // namespace kolo::test

@@ -11,6 +11,7 @@ constexpr size_t headBytes = 8, nameBytes = 32, regionBytes = 24;
 constexpr size_t addressBytes = 4 * 4 + nameBytes + maxFabricName + 1 + 2 * 8; // and the address itself
 constexpr size_t registeredBytes = 8 + 4 * 4 + regionBytes;
 constexpr size_t questionBytes = 4 * 4 + 8 * 3 + 8 + 2 * 8;
+constexpr uint32_t bySender = 1, raisedThere = 2; // what the cells of an agreement are
 constexpr size_t leavingBytes = 8, countBytes = 4 + 4 + 8 + 8;
 
 using Writer = Cursor<std::byte>;
@@ -127,9 +128,11 @@ bool getBody(Reader &reader, size_t sizeBytes, ControlMessage &message) {
     auto numRegions = reader.get<uint32_t>();
     message.registered.numLanes = reader.get<uint32_t>();
     message.registered.numSemaphores = reader.get<uint32_t>();
-    auto isBySender = reader.get<uint32_t>();
-    message.registered.isBySender = isBySender == 1;
-    if (isBySender > 1 || numRegions > maxRegions || sizeBytes != registeredBytes + regionBytes * numRegions)
+    auto cellsAre = reader.get<uint32_t>();
+    message.registered.isBySender = cellsAre & bySender;
+    message.registered.isRaisedThere = cellsAre & raisedThere;
+    if (cellsAre > (bySender | raisedThere) || numRegions > maxRegions ||
+        sizeBytes != registeredBytes + regionBytes * numRegions)
       return false;
     message.registered.cells = getRegion(reader);
     for (uint32_t i = 0; i < numRegions; ++i)
@@ -209,7 +212,7 @@ std::vector<std::byte> write(const ControlMessage &message) {
     writer.put(static_cast<uint32_t>(message.registered.regions.size()));
     writer.put(message.registered.numLanes);
     writer.put(message.registered.numSemaphores);
-    writer.put(uint32_t(message.registered.isBySender));
+    writer.put((message.registered.isBySender ? bySender : 0) | (message.registered.isRaisedThere ? raisedThere : 0));
     put(writer, message.registered.cells);
     for (const RemoteRegion &region : message.registered.regions)
       put(writer, region);

@@ -12,7 +12,7 @@
 
 namespace kolo::runtime::fabric {
 
-inline constexpr uint16_t controlVersion = 3;
+inline constexpr uint16_t controlVersion = 4;
 inline constexpr uint32_t maxRegions = 64;
 inline constexpr size_t maxAddressBytes = 256;
 /// One message takes so many; a rank that leaves writes as many messages as it needs.
@@ -43,6 +43,7 @@ struct RemoteAgreement {
   RemoteRegion cells;
   uint32_t numLanes = 0, numSemaphores = 0;
   bool isBySender = false;
+  bool isRaisedThere = false; // the peer raises the cells: it is sent messages
 };
 
 /// A put or signal that its sender cannot place.

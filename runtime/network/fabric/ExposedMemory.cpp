@@ -10,27 +10,28 @@ Status ExposedMemory::add(Nic &nic, const Registration &registration, bool withC
   own.forSenders.numLanes = registration.numLanes;
   own.forSenders.numSemaphores = registration.numSemaphores;
   own.forSenders.isBySender = registration.isBySender;
-  auto describe = [&](std::byte *memory, uint64_t sizeBytes, std::unique_ptr<Memory> &kept) -> Result<RemoteRegion> {
-    Result<std::unique_ptr<Memory>> made = nic.expose(memory, sizeBytes);
+  own.forSenders.isRaisedThere = registration.makeVisible != nullptr;
+  auto describe = [&](const Region &region, std::unique_ptr<Memory> &kept) -> Result<RemoteRegion> {
+    Result<std::unique_ptr<Memory>> made = nic.expose(region);
     if (!made.isOk())
       return made.status();
     kept = std::move(made).value();
-    return RemoteRegion{kept->key(), kept->remoteBase(), sizeBytes};
+    return RemoteRegion{kept->key(), kept->remoteBase(), region.sizeBytes};
   };
   for (const Region &region : registration.regions) {
     own.regions.emplace_back();
     own.forSenders.regions.emplace_back();
     if (region.sizeBytes == 0)
       continue;
-    Result<RemoteRegion> made = describe(region.memory, region.sizeBytes, own.regions.back());
+    Result<RemoteRegion> made = describe(region, own.regions.back());
     if (!made.isOk())
       return made.status();
     own.forSenders.regions.back() = *made;
   }
   uint64_t numCells = uint64_t(registration.numLanes) * registration.numSemaphores * numRanks;
-  if (withCells && numCells > 0) {
+  if (withCells && numCells > 0 && !registration.makeVisible) {
     Result<RemoteRegion> made =
-        describe(reinterpret_cast<std::byte *>(registration.cells), numCells * sizeof(Cell), own.cells);
+        describe({reinterpret_cast<std::byte *>(registration.cells), numCells * sizeof(Cell)}, own.cells);
     if (!made.isOk())
       return made.status();
     own.forSenders.cells = *made;
@@ -86,6 +87,20 @@ Cell *ExposedMemory::cell(int sender, uint32_t lane, const RemoteSignal &signal)
   if (lane >= own.numLanes || signal.semaphore >= own.numSemaphores || !own.senders[static_cast<size_t>(sender)])
     return nullptr;
   return &own.cells[cellNumber(own, numRanks, sender, lane, signal.semaphore)];
+}
+
+const std::function<Status()> *ExposedMemory::visibilityOf(uint64_t agreement) const {
+  auto found = byAgreement.find(agreement);
+  bool isNeeded = found != byAgreement.end() && found->second.registration.makeVisible;
+  return isNeeded ? &found->second.registration.makeVisible : nullptr;
+}
+
+const Memory *ExposedMemory::toReadBack() const {
+  for (const auto &[agreement, own] : byAgreement)
+    for (size_t role = 0; role < own.regions.size(); ++role)
+      if (own.registration.regions[role].owner.needsRead)
+        return own.regions[role].get();
+  return nullptr;
 }
 
 bool ExposedMemory::mayWrite(int sender) const {

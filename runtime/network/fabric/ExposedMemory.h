@@ -23,7 +23,7 @@ class ExposedMemory {
 public:
   explicit ExposedMemory(int ranks) : numRanks(static_cast<uint64_t>(ranks)) {}
 
-  /// Registers memory and keeps it. `withCells`: peers write into the cells, too.
+  /// Registers memory and keeps it. `withCells`: peers may write into cells, too.
   Status add(Nic &nic, const Registration &registration, bool withCells);
   /// False: there is none.
   bool remove(uint64_t agreement) { return byAgreement.erase(agreement) != 0; }
@@ -39,6 +39,10 @@ public:
   std::vector<ControlMessage> messagesTo(int peer) const;
   /// The cell that a peer signals; null: there is none, or not any more.
   Cell *cell(int sender, uint32_t lane, const RemoteSignal &signal) const;
+  /// Registration::makeVisible of an agreement; null: it needs none.
+  const std::function<Status()> *visibilityOf(uint64_t agreement) const;
+  /// Memory of this rank's GPU that shows what has come only behind a read; null: there is none.
+  const Memory *toReadBack() const;
   bool mayWrite(int sender) const;
 
 private:

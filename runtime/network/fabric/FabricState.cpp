@@ -30,6 +30,34 @@ Status FabricState::failureOf(int number, const FabricPeer &peer) const {
   return isOld && isThere(number) ? peer.failure : Status();
 }
 
+void FabricState::failHere(const Status &why) {
+  ownFailure = why;
+  hasFailed.store(true, std::memory_order_release);
+}
+
+/// One call serves all signals of an agreement.
+void FabricState::raiseAll(const std::vector<DueSignal> &signals) {
+  std::map<uint64_t, bool> isVisible; // by agreement
+  for (const DueSignal &one : signals) {
+    const std::function<Status()> *makeVisible = exposed.visibilityOf(one.signal.agreement);
+    auto [found, isNew] = isVisible.try_emplace(one.signal.agreement, true);
+    if (isNew && makeVisible)
+      if (Status status = (*makeVisible)(); !status.isOk()) {
+        found->second = false;
+        failHere(status);
+      }
+    if (found->second)
+      raise(one);
+  }
+}
+
+/// The agreement may have ended meanwhile.
+void FabricState::raise(const DueSignal &one) const {
+  Cell *cell = ownCell(one.sender, one.lane, one.signal);
+  if (cell && !cell->hasReached(one.signal.count) && one.signal.count < endOfCounts)
+    cell->raise(one.signal.count);
+}
+
 Status FabricState::ofSelfTest(const Status &status) const {
   return rankError(status.code(), status.rank(), "self-test of provider {}: {}; KOLO_NETWORK=tcp needs none",
                    rules.name, status.message());

@@ -8,8 +8,16 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <vector>
 
 namespace kolo::runtime::fabric {
+
+/// A signal of a peer whose cell this rank raises, once what came before is visible.
+struct DueSignal {
+  int sender = 0;
+  uint32_t lane = 0;
+  RemoteSignal signal;
+};
 
 /// All but the first four and `hasFailed` is used by one thread at a time.
 struct FabricState {
@@ -23,7 +31,10 @@ struct FabricState {
   std::unique_ptr<Nic> nic;            // null: it was closed
   std::map<int, FabricPeer> peers;     // by rank, without those that this rank has nothing to do with
   ExposedMemory exposed;
-  bool hasLeft = false; // this rank waits for no signal any more: its cells may be gone
+  std::vector<DueSignal> due, behindRead; // and those that wait for the read that is under way
+  Status gpuLack;                         // not Ok: why no memory of GPUs is reached
+  Status ownFailure;                      // of this rank's GPU
+  bool hasLeft = false;                   // this rank waits for no signal any more: its cells may be gone
 
   bool isStopped() const { return options.mustStop && options.mustStop(); }
   /// Whether the peer is neither lost nor has left.
@@ -35,11 +46,17 @@ struct FabricState {
   void refuse(FabricPeer &peer, const Status &why);
   /// Why the peer cannot be written to, although it is there.
   Status failureOf(int number, const FabricPeer &peer) const;
+  /// Makes what came before these signals visible, and raises their cells.
+  void raiseAll(const std::vector<DueSignal> &signals);
+  void failHere(const Status &why);
   /// A failure of the self-test.
   Status ofSelfTest(const Status &status) const;
   /// The cell of this rank that a peer signals; null: there is none, or not any more.
   Cell *ownCell(int sender, uint32_t lane, const RemoteSignal &signal) const;
+  void raise(const DueSignal &one) const;
   bool isCounted() const { return rules.order == SignalOrder::Counted; }
+  /// Whether messages are sent and received.
+  bool canTell() const { return isCounted() || gpuLack.isOk(); }
 };
 
 } // namespace kolo::runtime::fabric

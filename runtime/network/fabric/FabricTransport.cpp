@@ -39,6 +39,29 @@ Status answer(const Registrations &registrations, int sender, const Question &qu
   return {}; // it was asked before the news of this rank's registration came there
 }
 
+/// With memory of GPUs, if that is asked for and there. Else it is noted what is missing.
+Result<Info> findFor(const Library &library, FabricState &state) {
+  if (!state.options.isForDevices)
+    state.gpuLack = error(StatusCode::InvalidArgument, "this network was not opened for memory of devices");
+  else if (!state.rules.gpu.isReached)
+    state.gpuLack = error(StatusCode::SystemError, "provider {}: the host copies what it writes to memory of devices",
+                          state.rules.name);
+  else {
+    Result<Info> found = findProvider(library, state.rules, {state.options.address, true});
+    if (found.isOk())
+      return found;
+    state.gpuLack = found.status();
+  }
+  return findProvider(library, state.rules, {state.options.address});
+}
+
+/// Whether its regions and cells may be so.
+Status checkGpus(const FabricState &state, const Registration &registration) {
+  auto isOfGpu = [](const Region &region) { return region.owner.kind != RegionOwner::Kind::Host; };
+  const bool isNeeded = registration.makeVisible || std::ranges::any_of(registration.regions, isOfGpu);
+  return isNeeded ? state.gpuLack : Status();
+}
+
 } // namespace
 
 FabricTransport::FabricTransport(const FabricOptions &given, const ProviderRules &providerRules,
@@ -78,20 +101,33 @@ Result<std::unique_ptr<FabricTransport>> FabricTransport::create(const FabricOpt
   Result<const Library *> library = Library::open();
   if (!library.isOk())
     return library.status();
-  Result<Info> info = findProvider(**library, rules, options.address);
+  std::unique_ptr<FabricTransport> made(new FabricTransport(options, rules, mails));
+  Result<Info> info = findFor(**library, made->state);
   if (!info.isOk())
     return info.status();
-  std::unique_ptr<FabricTransport> made(new FabricTransport(options, rules, mails));
   Result<std::unique_ptr<Nic>> opened =
-      Nic::open(**library, made->state.rules, std::move(info).value(), options.rank, options.place);
+      Nic::open(**library, made->state.rules, std::move(info).value(), made->state.options);
   if (!opened.isOk())
     return opened.status();
   made->state.nic = std::move(opened).value();
   made->setup.setDevice(made->state.nic->kind());
-  if (made->state.isCounted())
+  if (made->state.canTell())
     if (Status status = made->state.nic->startReceives(numReceives); !status.isOk())
       return status;
   return made;
+}
+
+/// Registers it for a moment.
+Status FabricTransport::tryMemory(const Region &region) {
+  if (!state.gpuLack.isOk())
+    return state.gpuLack;
+  if (region.owner.needsRead && state.rules.gpu.read == GpuRead::None)
+    return error(StatusCode::SystemError,
+                 "provider {}: what arrives in memory of this device is visible only behind a read of it, which this "
+                 "provider does not make",
+                 state.rules.name);
+  std::scoped_lock lock(mutex);
+  return state.nic ? state.nic->expose(region).status() : closedStatus();
 }
 
 Status FabricTransport::connect(std::span<const Endpoint> endpoints) {
@@ -127,6 +163,8 @@ Status FabricTransport::registerMemory(const Registration &registration) {
   if (registration.regions.size() > maxRegions)
     return error(StatusCode::InvalidArgument, "{} regions in one registration, more than {}",
                  registration.regions.size(), maxRegions);
+  if (Status status = checkGpus(state, registration); !status.isOk())
+    return status;
   if (Status status = registrations.add(registration); !status.isOk())
     return status;
   std::scoped_lock lock(mutex);
@@ -328,6 +366,8 @@ Status FabricTransport::firstFailure() const {
   if (!state.hasFailed.load(std::memory_order_acquire))
     return {};
   std::scoped_lock lock(mutex);
+  if (!state.ownFailure.isOk())
+    return state.ownFailure;
   for (const auto &[number, peer] : state.peers)
     if (Status status = state.failureOf(number, peer); !status.isOk())
       return status;

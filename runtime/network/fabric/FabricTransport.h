@@ -23,6 +23,7 @@ public:
   Endpoint endpoint() const override { return {}; }
   Status connect(std::span<const Endpoint> endpoints) override;
   Status registerMemory(const Registration &registration) override;
+  Status tryMemory(const Region &region) override;
   void release(uint64_t agreement) override;
   Status put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) override;
   Status signal(Path path, RemoteSignal signal) override;

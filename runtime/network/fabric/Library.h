@@ -13,6 +13,8 @@ namespace kolo::runtime::fabric {
 
 /// The interface that Kolo asks for, and the oldest library that it accepts.
 inline constexpr uint32_t apiVersion = FI_VERSION(1, 15);
+/// Where the library has it: the one that takes dma-bufs.
+inline constexpr uint32_t dmaBufVersion = FI_VERSION(1, 20);
 
 struct Library {
   decltype(&::fi_getinfo) getInfo = nullptr;
@@ -22,6 +24,11 @@ struct Library {
   decltype(&::fi_strerror) errorText = nullptr;
   decltype(&::fi_version) version = nullptr;
   std::string path;
+
+  /// What it is asked for: memory of GPUs as dma-bufs, too, if it can.
+  uint32_t interfaceFor(bool isForDevices) const {
+    return isForDevices && version() >= dmaBufVersion ? dmaBufVersion : apiVersion;
+  }
 
   /// Opens the library at KOLO_LIBFABRIC, or else libfabric.so.1. It stays open until the process ends. SystemError: it
   /// is missing, is no libfabric, or is too old.

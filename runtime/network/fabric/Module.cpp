@@ -13,7 +13,7 @@ Result<uint32_t> present() {
       return library.status();
     uint32_t found = 0;
     for (size_t i = 0; i < std::size(autoProviders); ++i)
-      if (findProvider(**library, *findProviderRules(autoProviders[i]), "").isOk())
+      if (findProvider(**library, *findProviderRules(autoProviders[i]), {}).isOk())
         found |= 1U << i;
     return found;
   });
@@ -25,7 +25,7 @@ Status check(const std::string &provider, const std::string &address) {
     if (!library.isOk())
       return error(library.status().code(), "KOLO_NETWORK={}: {}", provider, library.status().message());
     Result<const ProviderRules *> rules = rulesFor(**library, provider);
-    return rules.isOk() ? findProvider(**library, **rules, address).status() : rules.status();
+    return rules.isOk() ? findProvider(**library, **rules, {address}).status() : rules.status();
   });
 }
 
@@ -46,7 +46,7 @@ Result<std::vector<NicDescription>> list(const std::string &provider, const Rank
     Result<const ProviderRules *> rules = rulesFor(**library, provider);
     if (!rules.isOk())
       return rules.status();
-    Result<Info> info = findProvider(**library, **rules, "");
+    Result<Info> info = findProvider(**library, **rules, {});
     if (!info.isOk())
       return info.status();
     return Nic::list(**rules, *info, place);

@@ -66,15 +66,15 @@ DeviceKind kindOf(const fi_info &info) {
 } // namespace
 
 Memory::~Memory() {
-  region.reset();
-  std::erase(nic.exposed, this);
-  nic.keys.giveBack(ownKey);
+  registered.reset();
+  std::erase(nic.regions.exposed, this);
+  nic.regions.keys.giveBack(ownKey);
 }
 
 bool Memory::contains(const void *begin, uint64_t numBytes) const {
   const auto *first = static_cast<const std::byte *>(begin);
-  return first >= memory && numBytes <= sizeBytes &&
-         first - memory <= static_cast<std::ptrdiff_t>(sizeBytes - numBytes);
+  return first >= region.memory && numBytes <= region.sizeBytes &&
+         first - region.memory <= static_cast<std::ptrdiff_t>(region.sizeBytes - numBytes);
 }
 
 Status Nic::failure(const char *what, int64_t code) const {
@@ -128,11 +128,12 @@ std::vector<NicDescription> Nic::list(const ProviderRules &rules, const Info &in
   return all;
 }
 
-Result<std::unique_ptr<Nic>> Nic::open(const Library &library, const ProviderRules &rules, Info info, int rank,
-                                       const RankLocality &place) {
+Result<std::unique_ptr<Nic>> Nic::open(const Library &library, const ProviderRules &rules, Info info,
+                                       const FabricOptions &options) {
   const std::vector<const fi_info *> devices = devicesIn(*info);
-  const std::vector<size_t> nearest = nearestOf(devices, place);
-  Info own(library.copyInfo(devices[nearest[static_cast<size_t>(rank) % nearest.size()]]), InfoDeleter{&library});
+  const std::vector<size_t> nearest = nearestOf(devices, options.place);
+  const fi_info *chosen = devices[nearest[static_cast<size_t>(options.rank) % nearest.size()]];
+  Info own(library.copyInfo(chosen), InfoDeleter{&library});
   if (!own)
     return error(StatusCode::OutOfMemory, "out of memory");
   std::unique_ptr<Nic> nic(new Nic(library, rules, std::move(own)));
@@ -172,15 +173,16 @@ Status Nic::openAll() {
     return failure("binding the table of addresses", code);
   if (int code = fi_ep_bind(endpoint.get(), &completions->fid, FI_TRANSMIT | FI_RECV))
     return failure("binding the completion queue", code);
+  gpus.setOptions(*endpoint);
   if (int code = fi_enable(endpoint.get()))
     return failure("enabling the endpoint", code);
-  largestPut = std::min<uint64_t>(rules.maxPutBytes, info->ep_attr->max_msg_size);
+  largest.put = std::min<uint64_t>(rules.maxPutBytes, info->ep_attr->max_msg_size);
   if (rules.order == SignalOrder::Ordered)
-    largestPut = std::min<uint64_t>(largestPut, info->ep_attr->max_order_waw_size);
-  largestInject = std::min<uint64_t>(rules.injectBytes, info->tx_attr->inject_size);
+    largest.put = std::min<uint64_t>(largest.put, info->ep_attr->max_order_waw_size);
+  largest.inject = std::min<uint64_t>(rules.injectBytes, info->tx_attr->inject_size);
   pool.most = std::min(manyOperations, info->tx_attr->size);
   size_t keyBits = std::min<size_t>(8 * info->domain_attr->mr_key_size, 63);
-  keys.setNumbers(std::min({rules.numKeys, manyKeys, uint64_t(1) << keyBits}), rules.numFastKeys);
+  regions.keys.setNumbers(std::min({rules.keys.number, manyKeys, uint64_t(1) << keyBits}), rules.keys.numFast);
   return readAddress();
 }
 
@@ -190,6 +192,9 @@ Status Nic::readAddress() {
   if (int code = fi_getname(&endpoint->fid, ownAddress.data(), &sizeBytes))
     return failure("reading its address", code);
   ownAddress.resize(sizeBytes);
+  if (gpus.readsBack())
+    if (int added = fi_av_insert(peersTable.get(), ownAddress.data(), 1, &gpus.self, 0, nullptr); added != 1)
+      return failure("taking its own address", added < 0 ? added : -FI_EINVAL);
   return {};
 }
 
@@ -237,39 +242,48 @@ void MemoryKeys::giveBack(uint64_t key) {
     used[key] = false;
 }
 
-Result<std::unique_ptr<Memory>> Nic::registerRegion(const void *memory, uint64_t sizeBytes, uint64_t access) {
-  std::unique_ptr<Memory> made(new Memory(*this, memory, sizeBytes));
+/// Memory of the host that this rank reads or writes by itself, too.
+static Region ownMemory(const void *memory, uint64_t sizeBytes) {
+  return {static_cast<std::byte *>(const_cast<void *>(memory)), sizeBytes};
+}
+
+Result<std::unique_ptr<Memory>> Nic::registerRegion(const Region &region, uint64_t access) {
+  std::unique_ptr<Memory> made(new Memory(*this, region));
   made->ownKey = UINT64_MAX;
+  if (made->isOfGpu())
+    if (Status status = gpus.check(region.owner); !status.isOk())
+      return status;
   if (!hasMode(FI_MR_PROV_KEY)) {
-    std::optional<uint64_t> key = keys.take();
+    std::optional<uint64_t> key = regions.keys.take();
     if (!key)
       return error(StatusCode::OutOfMemory, "provider {}: all {} keys for memory of this rank are in use", rules.name,
-                   keys.size());
+                   regions.keys.size());
     made->ownKey = *key;
   }
-  if (rules.memoryModes & FI_MR_ALLOCATED)
-    if (int code = backWithPages(memory, sizeBytes, access & FI_REMOTE_WRITE))
+  if (rules.memoryModes & FI_MR_ALLOCATED && !made->isOfGpu())
+    if (int code = backWithPages(region.memory, region.sizeBytes, access & FI_REMOTE_WRITE))
       return failure("making pages of memory", code);
-  fid_mr *region = nullptr;
-  uint64_t asked = made->ownKey == UINT64_MAX ? 0 : made->ownKey;
-  if (int code = fi_mr_reg(domain.get(), memory, sizeBytes, access, 0, asked, 0, &region, nullptr))
-    return failure("registering memory", code);
-  made->region.reset(region);
+  fid_mr *registered = nullptr;
+  const uint64_t asked = made->ownKey == UINT64_MAX ? 0 : made->ownKey;
+  if (int code = gpus.registerMemory(*domain, region, {access, asked}, &registered))
+    return failure(made->isOfGpu() ? "registering memory of a device" : "registering memory", code);
+  made->registered.reset(registered);
   if (hasMode(FI_MR_ENDPOINT)) {
-    if (int code = fi_mr_bind(region, &endpoint->fid, 0))
+    if (int code = fi_mr_bind(registered, &endpoint->fid, 0))
       return failure("binding memory", code);
-    if (int code = fi_mr_enable(region))
+    if (int code = fi_mr_enable(registered))
       return failure("enabling memory", code);
   }
-  made->remoteKey = fi_mr_key(region);
-  made->base = hasMode(FI_MR_VIRT_ADDR) ? reinterpret_cast<uintptr_t>(memory) : 0;
+  made->remoteKey = fi_mr_key(registered);
+  made->base = hasMode(FI_MR_VIRT_ADDR) ? reinterpret_cast<uintptr_t>(region.memory) : 0;
   return made;
 }
 
-Result<std::unique_ptr<Memory>> Nic::expose(std::byte *memory, uint64_t sizeBytes) {
-  Result<std::unique_ptr<Memory>> made = registerRegion(memory, sizeBytes, FI_REMOTE_WRITE | FI_WRITE);
+Result<std::unique_ptr<Memory>> Nic::expose(const Region &region) {
+  const uint64_t read = region.owner.needsRead && gpus.readsBack() ? FI_REMOTE_READ : 0;
+  Result<std::unique_ptr<Memory>> made = registerRegion(region, FI_REMOTE_WRITE | FI_WRITE | read);
   if (made.isOk())
-    exposed.push_back(made->get());
+    regions.exposed.push_back(made->get());
   return made;
 }
 
@@ -277,7 +291,8 @@ Status Nic::addOperations() {
   auto group = std::make_unique<OperationPool::Group>();
   Memory *memory = nullptr;
   if (rules.memoryModes & FI_MR_LOCAL) {
-    Result<std::unique_ptr<Memory>> made = registerRegion(group->data(), sizeof(*group), FI_WRITE | FI_SEND | FI_RECV);
+    Result<std::unique_ptr<Memory>> made =
+        registerRegion(ownMemory(group->data(), sizeof(*group)), FI_READ | FI_WRITE | FI_SEND | FI_RECV);
     if (!made.isOk())
       return made.status();
     pool.bodies.push_back(std::move(made).value());
@@ -308,8 +323,17 @@ Operation *Nic::take() {
 void Nic::giveBack(Operation *operation) {
   operation->source.reset();
   pool.numUnderWay -= operation->isReceive ? 0 : 1;
-  operation->isReceive = false;
+  operation->isReceive = operation->isReadBack = false;
   pool.free.push_back(operation);
+}
+
+/// The registered memory of a GPU that a source is in; null: it is memory of the host.
+const Memory *Nic::gpuMemoryOf(const void *src, uint64_t sizeBytes) const {
+  if (!gpus.isReached())
+    return nullptr;
+  auto has = [&](const Memory *memory) { return memory->isOfGpu() && memory->contains(src, sizeBytes); };
+  auto found = std::ranges::find_if(regions.exposed, has);
+  return found == regions.exposed.end() ? nullptr : *found;
 }
 
 bool Nic::describe(const void *src, uint64_t sizeBytes, Operation &operation, void *&descriptor) {
@@ -320,12 +344,12 @@ bool Nic::describe(const void *src, uint64_t sizeBytes, Operation &operation, vo
     descriptor = operation.bodyMemory->descriptor();
     return true;
   }
-  for (Memory *memory : exposed)
+  for (Memory *memory : regions.exposed)
     if (memory->contains(src, sizeBytes)) {
       descriptor = memory->descriptor();
       return true;
     }
-  Result<std::unique_ptr<Memory>> made = registerRegion(src, sizeBytes, FI_WRITE);
+  Result<std::unique_ptr<Memory>> made = registerRegion(ownMemory(src, sizeBytes), FI_WRITE);
   if (!made.isOk()) {
     why = made.status().message();
     return false;
@@ -345,9 +369,10 @@ Posted Nic::judge(int64_t code, const char *what) {
 }
 
 Posted Nic::write(const Write &write, Operation &operation) {
-  bool isInjected = write.sizeBytes <= largestInject;
-  void *descriptor = nullptr;
-  if (!isInjected && !describe(write.src, write.sizeBytes, operation, descriptor))
+  const Memory *ofGpu = gpuMemoryOf(write.src, write.sizeBytes);
+  bool isInjected = write.sizeBytes <= largest.inject && !ofGpu;
+  void *descriptor = ofGpu ? ofGpu->descriptor() : nullptr;
+  if (!isInjected && !ofGpu && !describe(write.src, write.sizeBytes, operation, descriptor))
     return Posted::Failed;
   iovec part = {const_cast<void *>(write.src), static_cast<size_t>(write.sizeBytes)};
   fi_rma_iov place = {write.address, static_cast<size_t>(write.sizeBytes), write.key};
@@ -361,10 +386,28 @@ Posted Nic::write(const Write &write, Operation &operation) {
   message.context = &operation;
   message.data = write.data;
   // Nobody waits until ordered writes can be seen: the target sees them in their order.
-  bool isOrdered = rules.order == SignalOrder::Ordered;
+  // But a message may follow writes to memory of GPUs.
+  bool isOrdered = rules.order == SignalOrder::Ordered && !gpus.isReached();
   uint64_t flags = FI_COMPLETION | (isOrdered ? rules.sentCompletion : rules.completion) |
                    (write.hasData ? FI_REMOTE_CQ_DATA : 0) | (isInjected ? FI_INJECT : 0);
   return judge(fi_writemsg(endpoint.get(), &message, flags), "writing to a peer");
+}
+
+Posted Nic::readBack(const Memory &memory, Operation &operation) {
+  void *descriptor = nullptr;
+  (void)describe(operation.body, sizeof(uint64_t), operation, descriptor);
+  iovec part = {operation.body, sizeof(uint64_t)};
+  fi_rma_iov place = {memory.remoteBase(), sizeof(uint64_t), memory.key()};
+  fi_msg_rma message = {};
+  message.msg_iov = &part;
+  message.desc = &descriptor;
+  message.iov_count = 1;
+  message.addr = gpus.self;
+  message.rma_iov = &place;
+  message.rma_iov_count = 1;
+  message.context = &operation;
+  operation.isReadBack = true;
+  return judge(fi_readmsg(endpoint.get(), &message, FI_COMPLETION), "reading from memory of a device");
 }
 
 Posted Nic::send(int peer, uint64_t sizeBytes, Operation &operation) {

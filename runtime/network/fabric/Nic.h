@@ -3,8 +3,9 @@
 #pragma once
 
 #include "kolo/runtime/Nics.h"
+#include "network/Fabric.h"
 #include "network/NearestNic.h"
-#include "network/Transport.h"
+#include "network/fabric/GpuAccess.h"
 #include "network/fabric/Library.h"
 #include "network/fabric/ProviderRules.h"
 
@@ -42,17 +43,16 @@ public:
   /// What a peer adds offsets to.
   uint64_t remoteBase() const { return base; }
   bool contains(const void *begin, uint64_t numBytes) const;
-  void *descriptor() const { return fi_mr_desc(region.get()); }
+  void *descriptor() const { return fi_mr_desc(registered.get()); }
 
 private:
   friend class Nic;
-  Memory(Nic &owner, const void *begin, uint64_t numBytes)
-      : nic(owner), memory(static_cast<const std::byte *>(begin)), sizeBytes(numBytes) {}
+  Memory(Nic &itsNic, const Region &place) : nic(itsNic), region(place) {}
+  bool isOfGpu() const { return region.owner.kind != RegionOwner::Kind::Host; }
 
   Nic &nic;
-  const std::byte *memory;
-  uint64_t sizeBytes;
-  Owned<fid_mr> region;
+  const Region region;
+  Owned<fid_mr> registered;
   uint64_t remoteKey = 0, base = 0, ownKey = 0;
 };
 
@@ -66,7 +66,7 @@ struct Operation {
   RemotePlace place; // of a put
   uint64_t sizeBytes = 0;
   RemoteSignal signal; // of a flag
-  bool isReceive = false;
+  bool isReceive = false, isReadBack = false;
   Memory *bodyMemory = nullptr;       // of `body`; null where sources need no region
   std::unique_ptr<Memory> source;     // of a source that was registered for this operation alone
   alignas(8) std::byte body[64] = {}; // a flag or a message
@@ -80,6 +80,11 @@ struct Write {
   uint64_t address = 0, key = 0;
   bool hasData = false; // `data` goes to the target's completions
   uint32_t data = 0;
+};
+
+/// The bytes of the largest writes.
+struct WriteLimits {
+  uint64_t put = 0, inject = 0;
 };
 
 /// What the device has done.
@@ -107,6 +112,12 @@ private:
   uint64_t last = 0;
 };
 
+/// What this rank has registered.
+struct OwnMemory {
+  MemoryKeys keys;
+  std::vector<Memory *> exposed; // sources inside of these need no region of their own
+};
+
 /// The operations of a device. They stay where they are.
 struct OperationPool {
   static constexpr size_t groupSize = 64;
@@ -121,10 +132,10 @@ struct OperationPool {
 /// Called by one thread at a time.
 class Nic {
 public:
-  /// Opens the device that is nearest to `place`; of several, `rank` takes one in turn. `info`: of findProvider.
+  /// Opens the device that is nearest to the rank; of several, it takes one in turn. `info`: of findProvider.
   /// SystemError: libfabric's reason.
-  static Result<std::unique_ptr<Nic>> open(const Library &library, const ProviderRules &rules, Info info, int rank,
-                                           const RankLocality &place);
+  static Result<std::unique_ptr<Nic>> open(const Library &library, const ProviderRules &rules, Info info,
+                                           const FabricOptions &options);
   /// The devices among which `open` chooses: those of the first entry's kind.
   static std::vector<NicDescription> list(const ProviderRules &rules, const Info &info, const RankLocality &place);
   ~Nic();
@@ -133,10 +144,11 @@ public:
   /// What peers must have, too.
   DeviceKind kind() const;
   Status addPeer(int rank, std::span<const std::byte> address);
-  uint64_t maxPutBytes() const { return largestPut; }
+  uint64_t maxPutBytes() const { return largest.put; }
 
-  /// Lets peers write to the memory. SystemError, OutOfMemory: no key is left.
-  Result<std::unique_ptr<Memory>> expose(std::byte *memory, uint64_t sizeBytes);
+  /// Lets peers write to the memory. SystemError, OutOfMemory: no key is left. InvalidArgument: it is memory of a GPU
+  /// that this device does not reach, or copies to by that GPU's library.
+  Result<std::unique_ptr<Memory>> expose(const Region &region);
 
   /// A free operation; null: too many are under way.
   Operation *take();
@@ -144,6 +156,8 @@ public:
 
   /// Begins the write. Later: try again after a `poll`. Failed: lastError says why.
   Posted write(const Write &write, Operation &operation);
+  /// Begins to read from memory of a GPU of this rank, behind all that has arrived there. As write.
+  Posted readBack(const Memory &memory, Operation &operation);
   Posted send(int peer, uint64_t sizeBytes, Operation &operation);
   /// Keeps `count` receives of messages under way. Their events are Done, with `isReceive`.
   Status startReceives(int count);
@@ -162,12 +176,13 @@ public:
 private:
   friend class Memory;
   Nic(const Library &lib, const ProviderRules &providerRules, Info found)
-      : library(lib), rules(providerRules), info(std::move(found)) {}
+      : library(lib), rules(providerRules), info(std::move(found)), gpus(lib, providerRules, *info) {}
 
   Status openAll();
   Status readAddress();
   Status failure(const char *what, int64_t code) const;
-  Result<std::unique_ptr<Memory>> registerRegion(const void *memory, uint64_t sizeBytes, uint64_t access);
+  Result<std::unique_ptr<Memory>> registerRegion(const Region &region, uint64_t access);
+  const Memory *gpuMemoryOf(const void *src, uint64_t sizeBytes) const;
   bool hasMode(uint64_t mode) const { return info->domain_attr->mr_mode & mode; }
   /// What the device needs to read a source. False: it could not be registered.
   bool describe(const void *src, uint64_t sizeBytes, Operation &operation, void *&descriptor);
@@ -184,9 +199,9 @@ private:
   Owned<fid_ep> endpoint;
   std::vector<std::byte> ownAddress;
   std::vector<fi_addr_t> peers; // by rank
-  uint64_t largestPut = 0, largestInject = 0;
-  MemoryKeys keys;
-  std::vector<Memory *> exposed; // sources inside of these need no region of their own
+  WriteLimits largest;
+  GpuAccess gpus;
+  OwnMemory regions;
   OperationPool pool;
   std::string why;
 };

@@ -72,7 +72,7 @@ Status PeerSetup::noteAddress(int peer, FabricPeer &from, const ControlMessage &
 /// Tells this rank's address, and what it has registered.
 void PeerSetup::introduce(int number, FabricPeer &peer) {
   auto *memory = reinterpret_cast<std::byte *>(&peer.meeting->test.memory());
-  Result<std::unique_ptr<Memory>> opened = state.nic->expose(memory, sizeof(SelfTest::Landing));
+  Result<std::unique_ptr<Memory>> opened = state.nic->expose({memory, sizeof(SelfTest::Landing)});
   if (!opened.isOk())
     return giveUp(number, peer, opened.status());
   peer.meeting->memory = std::move(opened).value();

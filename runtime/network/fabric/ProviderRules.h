@@ -32,13 +32,35 @@ struct DeviceKind {
 };
 std::string describe(const DeviceKind &kind);
 
+/// Keys that a rank chooses for its memory; no matter with FI_MR_PROV_KEY.
+struct KeyRules {
+  uint64_t number = 0;  // they are below
+  uint64_t numFast = 0; // those below cost less, and are used first
+};
+
+/// How this rank's device reads from memory of a GPU, which shows what peers had written there.
+enum class GpuRead : uint8_t {
+  None,
+  AtTarget, // by itself, before the completion that says that data can be seen
+  BySelf    // when this rank has it read
+};
+
+/// What holds for memory of GPUs (FI_HMEM). Their memory and the cells lie in different places, so a flag behind puts
+/// proves nothing: peers send a message, and this rank raises the cell.
+struct GpuRules {
+  bool isReached = false;    // else no such memory is registered
+  uint64_t messageOrder = 0; // FI_ORDER_*: without which a message could pass writes that are complete
+  GpuRead read = GpuRead::None;
+  bool hasPeerOption = false; // it obeys FI_OPT_FI_HMEM_P2P: else it never copies such writes itself
+  bool hasCudaOption = false; // it obeys FI_OPT_CUDA_API_PERMITTED: else no write calls CUDA
+};
+
 struct ProviderRules {
   std::string_view name;     // what KOLO_NETWORK calls it
   std::string_view provider; // what libfabric calls it
   SignalOrder order = SignalOrder::Acknowledged;
   uint64_t memoryModes = 0; // FI_MR_*: what its memory regions need
-  uint64_t numKeys = 0;     // keys that this rank chooses are below; no matter with FI_MR_PROV_KEY
-  uint64_t numFastKeys = 0; // those below cost less, and are used first
+  KeyRules keys = {};
   uint64_t maxPutBytes = 0; // larger puts go in pieces
   uint64_t injectBytes = 0; // writes up to this size are injected: their source is free at once. 0: none are
   fi_progress progress = FI_PROGRESS_MANUAL;
@@ -47,7 +69,8 @@ struct ProviderRules {
   uint64_t completion = 0;                 // the completion that says: the data can be seen at the target
   bool targetKnowsInitiator = false;       // nothing may be written before the target has this rank's address
   bool takesAddress = false;               // its devices are chosen by an IP address of this host
-  std::string_view source;                 // where all this is from
+  GpuRules gpu = {};
+  std::string_view source; // where all this is from
 };
 
 std::span<const ProviderRules> allProviderRules();

@@ -11,16 +11,17 @@
 namespace kolo::runtime::fabric {
 namespace {
 
-Info query(const Library &library, const fi_info *hints, const std::string &address) {
+Info query(const Library &library, const fi_info *hints, const ProviderNeeds &needs) {
   fi_info *found = nullptr;
-  const char *node = address.empty() ? nullptr : address.c_str();
-  if (library.getInfo(apiVersion, node, nullptr, node ? FI_SOURCE : 0, hints, &found) != 0)
+  const char *node = needs.address.empty() ? nullptr : needs.address.c_str();
+  const uint32_t version = library.interfaceFor(needs.isForDevices);
+  if (library.getInfo(version, node, nullptr, node ? FI_SOURCE : 0, hints, &found) != 0)
     found = nullptr;
   return Info(found, InfoDeleter{&library});
 }
 
 /// What the rules need, as libfabric takes it.
-Info hintsFor(const Library &library, const ProviderRules &rules) {
+Info hintsFor(const Library &library, const ProviderRules &rules, bool isForDevices) {
   Info hints(library.copyInfo(nullptr), InfoDeleter{&library});
   if (!hints)
     return hints;
@@ -30,10 +31,18 @@ Info hintsFor(const Library &library, const ProviderRules &rules) {
   hints->domain_attr->mr_mode = static_cast<int>(rules.memoryModes);
   hints->domain_attr->threading = rules.threads;
   hints->domain_attr->data_progress = rules.progress;
-  if (rules.order == SignalOrder::Counted)
+  if (rules.order == SignalOrder::Counted || isForDevices)
     hints->caps |= FI_MSG | FI_SEND | FI_RECV;
   if (rules.order == SignalOrder::Ordered)
-    hints->tx_attr->msg_order = hints->rx_attr->msg_order = FI_ORDER_RMA_WAW;
+    hints->tx_attr->msg_order = FI_ORDER_RMA_WAW;
+  if (isForDevices) {
+    hints->caps |= FI_HMEM;
+    hints->domain_attr->mr_mode |= FI_MR_HMEM;
+    hints->tx_attr->msg_order |= rules.gpu.messageOrder;
+    if (rules.gpu.read == GpuRead::BySelf)
+      hints->caps |= FI_READ | FI_REMOTE_READ;
+  }
+  hints->rx_attr->msg_order = hints->tx_attr->msg_order;
   hints->fabric_attr->prov_name = strdup(std::string(rules.provider).c_str()); // freed with the hints
   return hints;
 }
@@ -43,7 +52,12 @@ struct Need {
   void (*drop)(fi_info &hints);
 };
 
-constexpr Need needs[] = {
+constexpr Need knownNeeds[] = {
+    {"memory of devices (FI_HMEM)",
+     [](fi_info &hints) {
+       hints.caps &= ~FI_HMEM;
+       hints.domain_attr->mr_mode &= ~FI_MR_HMEM;
+     }},
     {"writes to memory of peers", [](fi_info &hints) { hints.caps &= ~(FI_RMA | FI_WRITE | FI_REMOTE_WRITE); }},
     {"messages", [](fi_info &hints) { hints.caps &= ~(FI_MSG | FI_SEND | FI_RECV); }},
     {"order of writes", [](fi_info &hints) { hints.tx_attr->msg_order = hints.rx_attr->msg_order = 0; }},
@@ -53,13 +67,13 @@ constexpr Need needs[] = {
 };
 
 /// The first thing without which the provider would be there.
-std::string nameLack(const Library &library, const ProviderRules &rules, const std::string &address) {
-  for (const Need &need : needs) {
-    Info hints = hintsFor(library, rules);
+std::string nameLack(const Library &library, const ProviderRules &rules, const ProviderNeeds &needs) {
+  for (const Need &need : knownNeeds) {
+    Info hints = hintsFor(library, rules, needs.isForDevices);
     if (!hints)
       break;
     need.drop(*hints);
-    if (query(library, hints.get(), address))
+    if (query(library, hints.get(), needs))
       return need.name;
   }
   return "several things that its rules need";
@@ -67,7 +81,7 @@ std::string nameLack(const Library &library, const ProviderRules &rules, const s
 
 std::set<std::string> namesOfProviders(const Library &library) {
   std::set<std::string> names;
-  Info all = query(library, nullptr, "");
+  Info all = query(library, nullptr, {});
   for (const fi_info *one = all.get(); one; one = one->next)
     if (one->fabric_attr && one->fabric_attr->prov_name)
       names.insert(one->fabric_attr->prov_name);
@@ -81,7 +95,7 @@ bool hasProvider(const Library &library, const ProviderRules &rules) {
   hints->fabric_attr->prov_name = strdup(std::string(rules.provider).c_str());
   hints->domain_attr->mr_mode = ~3; // without the two old values, any mode
   hints->mode = ~uint64_t(0);
-  return query(library, hints.get(), "") != nullptr;
+  return query(library, hints.get(), {}) != nullptr;
 }
 
 /// What must hold beyond the answer to the hints. Empty: it holds.
@@ -113,10 +127,10 @@ Result<const ProviderRules *> rulesFor(const Library &library, const std::string
                known);
 }
 
-Result<Info> findProvider(const Library &library, const ProviderRules &rules, const std::string &address) {
-  std::string node = rules.takesAddress ? address : std::string();
-  Info hints = hintsFor(library, rules);
-  Info found = hints ? query(library, hints.get(), node) : nullptr;
+Result<Info> findProvider(const Library &library, const ProviderRules &rules, const ProviderNeeds &given) {
+  const ProviderNeeds needs = {rules.takesAddress ? given.address : std::string(), given.isForDevices};
+  Info hints = hintsFor(library, rules, needs.isForDevices);
+  Info found = hints ? query(library, hints.get(), needs) : nullptr;
   std::string lack;
   if (found)
     lack = nameShortage(*found, rules);
@@ -124,7 +138,7 @@ Result<Info> findProvider(const Library &library, const ProviderRules &rules, co
     return error(StatusCode::SystemError, "KOLO_NETWORK={}: {} finds no such provider on this host", rules.name,
                  library.path);
   else
-    lack = nameLack(library, rules, node);
+    lack = nameLack(library, rules, needs);
   if (!lack.empty())
     return error(StatusCode::SystemError, "KOLO_NETWORK={}: the provider of {} lacks {}", rules.name, library.path,
                  lack);

@@ -12,9 +12,14 @@ namespace kolo::runtime::fabric {
 /// libfabric knows such a provider.
 Result<const ProviderRules *> rulesFor(const Library &library, const std::string &name);
 
-/// What libfabric says of the provider, with everything that its rules need: one entry per device. `address`: see
-/// ProviderRules::takesAddress. SystemError: this host has no such provider, or it lacks something; the message names
-/// it.
-Result<Info> findProvider(const Library &library, const ProviderRules &rules, const std::string &address);
+/// What is asked of a provider.
+struct ProviderNeeds {
+  std::string address = {};  // see ProviderRules::takesAddress
+  bool isForDevices = false; // it must reach memory of GPUs, too
+};
+
+/// What libfabric says of the provider, with everything that its rules need: one entry per device. SystemError: this
+/// host has no such provider, or it lacks something; the message names it.
+Result<Info> findProvider(const Library &library, const ProviderRules &rules, const ProviderNeeds &needs);
 
 } // namespace kolo::runtime::fabric

@@ -4,6 +4,7 @@
 #include "network/Cursor.h"
 
 #include <cstring>
+#include <utility>
 
 namespace kolo::runtime::fabric {
 namespace {
@@ -55,6 +56,7 @@ void Sender::takeEvents() {
   Event event;
   for (int i = 0; state.nic && i < mostEvents && state.nic->poll(event); ++i)
     note(event);
+  raiseDue();
   while (state.nic && !idleReceives.empty() && state.nic->receive(*idleReceives.back()) != Posted::Later)
     idleReceives.pop_back();
 }
@@ -70,15 +72,46 @@ void Sender::drain(Clock::time_point until) {
   while (state.nic && state.nic->isWriting() && Clock::now() < until)
     if (state.nic->poll(event))
       note(event);
+  raiseDue();
 }
 
-/// What peers count here goes into a cell of this rank. The agreement may have ended meanwhile.
+/// What peers count here goes into a cell of this rank: at once, or with all others that are due.
 Arrivals::Raise Sender::raiseFor(int sender) const {
   return [this, sender](uint32_t lane, const RemoteSignal &signal) {
-    Cell *cell = state.ownCell(sender, lane, signal);
-    if (cell && !cell->hasReached(signal.count) && signal.count < endOfCounts)
-      cell->raise(signal.count);
+    const DueSignal one = {sender, lane, signal};
+    if (lane != testLane && state.exposed.visibilityOf(signal.agreement))
+      state.due.push_back(one);
+    else
+      state.raise(one);
   };
+}
+
+/// Raises the cells of what is due, or begins the read that must come before.
+void Sender::raiseDue() {
+  if (state.due.empty() || !state.behindRead.empty())
+    return;
+  const bool isRead = state.rules.gpu.read == GpuRead::BySelf;
+  const Memory *memory = isRead && state.nic ? state.exposed.toReadBack() : nullptr;
+  if (!memory)
+    return state.raiseAll(std::exchange(state.due, {}));
+  Operation *operation = state.nic->take();
+  if (!operation)
+    return;
+  Posted posted = state.nic->readBack(*memory, *operation);
+  if (posted == Posted::Yes)
+    return std::swap(state.due, state.behindRead);
+  state.nic->giveBack(operation);
+  if (posted == Posted::Failed)
+    state.failHere(error(StatusCode::SystemError, "rank {}: {}", state.options.rank, state.nic->lastError()));
+}
+
+void Sender::noteRead(Operation &operation, const Event &event) {
+  state.nic->giveBack(&operation);
+  const std::vector<DueSignal> signals = std::exchange(state.behindRead, {});
+  if (event.kind == Event::Kind::Done)
+    return state.raiseAll(signals);
+  state.failHere(
+      error(StatusCode::SystemError, "rank {}: reading from memory of a device: {}", state.options.rank, event.reason));
 }
 
 void Sender::note(Event &event) {
@@ -94,6 +127,8 @@ void Sender::note(Event &event) {
   bool isFailure = event.kind == Event::Kind::Failed;
   if (operation.isReceive)
     return noteReceived(operation, isFailure);
+  if (operation.isReadBack)
+    return noteRead(operation, event);
   if (isFailure) {
     askForMemory(operation);
     fail(operation.peer, event.reason);
@@ -173,6 +208,12 @@ void Sender::advance(Path path) {
     from.requests.pop_front();
   }
   busy.erase({path.peer, path.lane});
+}
+
+Sender::Step Sender::refuseToTell(Path path) {
+  fail(path.peer, "it raises its cells itself, and this rank's network was not opened for that: KOLO_NETWORK_MEMORY "
+                  "differs");
+  return Step::Wait;
 }
 
 /// Tells the peer what cannot be placed. It ends the connection if its registrations do not allow it.
@@ -280,7 +321,8 @@ Sender::Step Sender::postSignal(Path path, SendPath &from, WriteRequest &request
   uint64_t &last = from.counts[{signal.agreement, signal.semaphore}];
   if (signal.count <= last)
     return askAbout(path, from, request, true);
-  Step step = state.isCounted() ? postMessage(path, from, signal) : postFlag(path, from, signal, *there);
+  const bool isTold = state.isCounted() || there->isRaisedThere;
+  Step step = isTold ? postMessage(path, from, signal) : postFlag(path, from, signal, *there);
   if (step == Step::Done)
     last = signal.count;
   return step;
@@ -308,10 +350,13 @@ Sender::Step Sender::postFlag(Path path, SendPath &from, const RemoteSignal &sig
   return begin(state.nic->write(flag, *operation), path, from, *operation);
 }
 
-/// Sends the count, and how many puts are before it. The peer raises the cell when it has them.
+/// Sends the count, and how many puts are before it. The peer raises the cell when it has them. Puts that nobody counts
+/// there must be complete before.
 Sender::Step Sender::postMessage(Path path, SendPath &from, const RemoteSignal &signal) {
-  if (from.hasManyIntervals())
+  if (from.hasManyIntervals() || (!state.isCounted() && from.numUnderWay != 0))
     return Step::Wait;
+  if (!state.canTell())
+    return refuseToTell(path);
   Operation *operation = take(path, from);
   if (!operation)
     return Step::Wait;
@@ -319,7 +364,7 @@ Sender::Step Sender::postMessage(Path path, SendPath &from, const RemoteSignal &
   SignalMessage message;
   message.lane = static_cast<uint32_t>(state.options.rank) << 8 | path.lane;
   message.interval = from.interval;
-  message.numPuts = from.numPutsOfInterval;
+  message.numPuts = state.isCounted() ? from.numPutsOfInterval : 0;
   message.signal = signal;
   write(message, operation->body);
   if (begin(state.nic->send(path.peer, messageBytes, *operation), path, from, *operation) == Step::Wait)

@@ -30,6 +30,8 @@ private:
 
   void note(Event &event);
   void noteReceived(Operation &operation, bool isFailure);
+  void raiseDue();
+  void noteRead(Operation &operation, const Event &event);
   void askForMemory(const Operation &operation);
   void finish(Operation &operation);
   void fail(int number, const std::string &reason);
@@ -38,6 +40,7 @@ private:
   Step postPiece(Path path, SendPath &from, WriteRequest &request, const RemoteRegion &region);
   Step postSignal(Path path, SendPath &from, WriteRequest &request);
   Step postFlag(Path path, SendPath &from, const RemoteSignal &signal, const RemoteAgreement &there);
+  Step refuseToTell(Path path);
   Step postMessage(Path path, SendPath &from, const RemoteSignal &signal);
   Operation *take(Path path, const SendPath &from) const;
   Step begin(Posted posted, Path path, SendPath &from, Operation &operation);

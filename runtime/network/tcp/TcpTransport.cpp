@@ -124,7 +124,13 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
   return connect(endpoints, std::vector<bool>(endpoints.size(), true));
 }
 
+/// The kernel stores what arrives: in memory of the host alone.
 Status TcpTransport::registerMemory(const Registration &registration) {
+  for (const Region &region : registration.regions)
+    if (region.owner.kind != RegionOwner::Kind::Host)
+      return tryMemory(region);
+  if (registration.makeVisible)
+    return tryMemory({});
   Status status = work.registrations().add(registration);
   work.wakeAll();
   return status.code() == StatusCode::Mismatch ? work.fail(status) : status;

@@ -45,12 +45,20 @@ Status FabricRank::connect(std::span<const Endpoint> endpoints) {
   options.timeoutMs = place.timeoutMs;
   options.address = "127.0.0.1";
   options.mustStop = kind.mustStop;
+  options.isForDevices = kind.isForDevices;
   Result<std::unique_ptr<fabric::FabricTransport>> made = fabric::FabricTransport::create(options, kind.rules, *tcp);
   if (!made.isOk())
     return made.status();
   data = std::move(made).value();
   Status status = tcp->connect(endpoints, std::vector<bool>(endpoints.size(), kind.connectsMails));
   return status.isOk() ? data->connect(endpoints) : status;
+}
+
+Status FabricRank::registerMemory(const Registration &registration) {
+  Registration told = registration;
+  if (kind.raisesCells)
+    told.makeVisible = [] { return Status(); };
+  return data->registerMemory(told);
 }
 
 Kind fabricKind(const std::string &name, const FabricKind &kind) {
@@ -64,8 +72,9 @@ Kind fabricKind(const std::string &name, const FabricKind &kind) {
   };
   made.isOneSided = true;
   made.isOfOneProcess = kind.usesStandIn;
-  made.flushNeedsPeer =
-      kind.rules.order != fabric::SignalOrder::Ordered || kind.rules.sentCompletion == FI_DELIVERY_COMPLETE;
+  made.flushNeedsPeer = kind.rules.order != fabric::SignalOrder::Ordered ||
+                        (kind.isForDevices && kind.rules.completion == FI_DELIVERY_COMPLETE) ||
+                        kind.rules.sentCompletion == FI_DELIVERY_COMPLETE;
   return made;
 }
 
@@ -85,6 +94,11 @@ std::vector<Kind> allKinds() {
   for (const char *name : {"cxi", "verbs", "efa"})
     kinds.push_back(fabricKind(name, {rulesOf(name), true}));
   kinds.push_back(fabricKind("cxiAcknowledged", {withOrder("cxi", fabric::SignalOrder::Acknowledged), true}));
+  for (const char *name : {"cxi", "verbs"}) {
+    FabricKind told{rulesOf(name), true};
+    told.isForDevices = told.raisesCells = true;
+    kinds.push_back(fabricKind(name + std::string("Told"), told));
+  }
   return kinds;
 }
 

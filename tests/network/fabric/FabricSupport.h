@@ -17,6 +17,8 @@ struct FabricKind {
   bool usesStandIn = false;
   std::function<bool()> mustStop = {}; // see FabricOptions
   bool connectsMails = true;           // in `connect`; else when they are first used
+  bool isForDevices = false;           // see FabricOptions
+  bool raisesCells = false;            // itself, for all registrations: see Registration::makeVisible
   std::function<void(int sender, int receiver, fabric::ControlKind kind)> seeControlMessage = {}; // before it is taken
 };
 
@@ -28,7 +30,8 @@ public:
 
   Endpoint endpoint() const override { return tcp->endpoint(); }
   Status connect(std::span<const Endpoint> endpoints) override;
-  Status registerMemory(const Registration &registration) override { return data->registerMemory(registration); }
+  Status registerMemory(const Registration &registration) override;
+  Status tryMemory(const Region &region) override { return data->tryMemory(region); }
   void release(uint64_t agreement) override { data->release(agreement); }
   Status put(Path path, RemotePlace to, const void *src, uint64_t sizeBytes) override {
     return data->put(path, to, src, sizeBytes);

@@ -104,6 +104,13 @@ TEST(FabricControlMessage, IsReadAsItWasWritten) {
   EXPECT_EQ(registered->registered.cells.key, 4U);
   EXPECT_EQ(registered->registered.numSemaphores, 12U);
   EXPECT_TRUE(registered->registered.isBySender);
+  EXPECT_FALSE(registered->registered.isRaisedThere);
+  ControlMessage raised = sample(ControlKind::Registered);
+  raised.registered.isBySender = false;
+  raised.registered.isRaisedThere = true;
+  registered = parseControlMessage(write(raised));
+  EXPECT_FALSE(registered->registered.isBySender);
+  EXPECT_TRUE(registered->registered.isRaisedThere);
   Result<ControlMessage> question = parseControlMessage(write(sample(ControlKind::Question)));
   ASSERT_TRUE(question.isOk());
   EXPECT_TRUE(question->question.isOld);
@@ -160,7 +167,7 @@ TEST(Providers, WithoutRulesARefusalNamesTheProvider) {
   EXPECT_EQ(expectStatus(rulesFor(**library, "quantum").status(), StatusCode::InvalidArgument, -1,
                          "KOLO_NETWORK=quantum: this is neither auto, nor tcp, nor a provider that Kolo has rules for"),
             "");
-  EXPECT_EQ(expectStatus(findProvider(**library, *findProviderRules("cxi"), "").status(), StatusCode::SystemError, -1,
+  EXPECT_EQ(expectStatus(findProvider(**library, *findProviderRules("cxi"), {}).status(), StatusCode::SystemError, -1,
                          "KOLO_NETWORK=cxi: libfabric.so.1 finds no such provider on this host"),
             "");
 }
@@ -168,7 +175,7 @@ TEST(Providers, WithoutRulesARefusalNamesTheProvider) {
 TEST(Providers, AnAddressChoosesTheDeviceWhereTheRulesSaySo) {
   Result<const Library *> library = Library::open();
   ASSERT_TRUE(library.isOk()) << library.status().message();
-  Result<Info> info = findProvider(**library, rulesOf("tcp;ofi_rxm"), "127.0.0.2");
+  Result<Info> info = findProvider(**library, rulesOf("tcp;ofi_rxm"), {"127.0.0.2"});
   ASSERT_TRUE(info.isOk()) << info.status().message();
   ASSERT_NE((*info)->src_addr, nullptr);
   sockaddr_in expected = {};

@@ -223,7 +223,7 @@ TEST(StandIn, EachRuleIsNeeded) {
       {"verbs", "FI_MR_LOCAL", [](auto &rules) { rules.memoryModes &= ~uint64_t(FI_MR_LOCAL); }},
       {"efa", "FI_MR_ALLOCATED", [](auto &rules) { rules.memoryModes &= ~uint64_t(FI_MR_ALLOCATED); }},
       {"efa", "FI_MR_LOCAL", [](auto &rules) { rules.memoryModes &= ~uint64_t(FI_MR_LOCAL); }},
-      {"cxi", "the keys that cost less", [](auto &rules) { rules.numFastKeys = 0; }},
+      {"cxi", "the keys that cost less", [](auto &rules) { rules.keys.numFast = 0; }},
       {"cxi", "the largest put", [](auto &rules) { rules.maxPutBytes = 1 << 30; }},
       {"efa", "no injection", [](auto &rules) { rules.injectBytes = 64; }},
       {"cxi", "progress", [](auto &rules) { rules.progress = FI_PROGRESS_AUTO; }},

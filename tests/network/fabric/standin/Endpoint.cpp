@@ -1,8 +1,11 @@
 // Endpoints of the stand-in: what is posted, what is delivered and when.
 #include "StandIn.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -34,11 +37,15 @@ void failTransfer(const Transfer &transfer, int why) {
   transfer.from->queue->errors.push_back(entry);
 }
 
-/// The place that a write names; null: it may not write there.
-std::byte *placeOf(Endpoint &target, const Transfer &transfer) {
+/// Where a write goes.
+struct Destination {
+  std::byte *address = nullptr; // null: it may not write there
+  int gpu = -1;
+};
+Destination placeOf(Endpoint &target, const Transfer &transfer) {
   auto found = target.domain->regions.find(transfer.key);
   if (found == target.domain->regions.end() || standInControl()->refusesKeys)
-    return nullptr;
+    return {};
   Region &region = *found->second;
   const Provider &provider = *target.domain->provider;
   uint64_t offset = transfer.address;
@@ -46,7 +53,8 @@ std::byte *placeOf(Endpoint &target, const Transfer &transfer) {
     offset -= reinterpret_cast<uintptr_t>(region.memory);
   bool isBound = !(provider.memoryModes & FI_MR_ENDPOINT) || (region.endpoint == &target && region.isEnabled);
   bool isInside = offset <= region.sizeBytes && transfer.sizeBytes <= region.sizeBytes - offset;
-  return isBound && isInside && (region.access & FI_REMOTE_WRITE) ? region.memory + offset : nullptr;
+  const bool isAllowed = isBound && isInside && (region.access & (transfer.isRead ? FI_REMOTE_READ : FI_REMOTE_WRITE));
+  return isAllowed ? Destination{region.memory + offset, region.gpu} : Destination{};
 }
 
 bool knows(const Endpoint &target, const Endpoint &initiator) {
@@ -54,14 +62,29 @@ bool knows(const Endpoint &target, const Endpoint &initiator) {
 }
 
 /// As devices do: 8 bytes that are aligned are never seen in parts, and come after all that was stored before.
-void store(std::byte *to, const std::byte *from, size_t sizeBytes) {
+void store(std::byte *to, const std::byte *from, size_t sizeBytes, int gpu) {
   uint64_t number = 0;
+  if (gpu >= 0)
+    return gpus().arrive(gpu, to, from, sizeBytes);
   if (sizeBytes != sizeof(number) || reinterpret_cast<uintptr_t>(to) % sizeof(number) != 0) {
     std::memcpy(to, from, sizeBytes);
     return;
   }
   std::memcpy(&number, from, sizeof(number));
   std::atomic_ref(*reinterpret_cast<uint64_t *>(to)).store(number, std::memory_order_release);
+}
+
+/// Into memory of the host.
+bool readFrom(const Destination &place, const Transfer &transfer) {
+  const void *from = place.address;
+  if (place.gpu >= 0) {
+    gpus().readBack(place.gpu);
+    from = gpus().readableAt(place.address);
+  }
+  std::memcpy(const_cast<std::byte *>(transfer.src), from, transfer.sizeBytes);
+  ++standInControl()->numReads;
+  complete(*transfer.from, transfer.context, FI_RMA | FI_READ);
+  return true;
 }
 
 /// Delivers some of the transfer. True: it is over.
@@ -75,19 +98,23 @@ bool deliver(Endpoint &target, Transfer &transfer) {
     std::memcpy(receive.buffer, src, std::min(transfer.sizeBytes, receive.sizeBytes));
     complete(target, receive.context, FI_MSG | FI_RECV);
   } else {
-    std::byte *place = placeOf(target, transfer);
-    if (!place) {
+    const Destination place = placeOf(target, transfer);
+    if (transfer.isRead && place.address)
+      return readFrom(place, transfer);
+    if (!place.address) {
       if (transfer.context)
         failTransfer(transfer, FI_EKEYREJECTED);
       return true;
     }
     bool isWhole = transfer.sizeBytes <= 8 || transfer.doneBytes > 0; // the last bytes come later
     size_t end = isWhole ? transfer.sizeBytes : transfer.sizeBytes / 2;
-    store(place + transfer.doneBytes, src + transfer.doneBytes, end - transfer.doneBytes);
+    store(place.address + transfer.doneBytes, src + transfer.doneBytes, end - transfer.doneBytes, place.gpu);
     transfer.doneBytes = end;
     transfer.age = 0;
     if (!isWhole)
       return false;
+    if (place.gpu >= 0 && (transfer.flags & FI_DELIVERY_COMPLETE) && target.domain->provider->readsOnDelivery)
+      gpus().readBack(place.gpu);
     if (transfer.flags & FI_REMOTE_CQ_DATA)
       complete(target, nullptr, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, transfer.data);
   }
@@ -120,7 +147,7 @@ void lookAtLeaving(Endpoint &initiator) {
       bool isOver = transfer.from != &initiator || (transfer.flags & FI_DELIVERY_COMPLETE) || !transfer.context;
       if (isOver || ++transfer.age < leastAge - 1)
         return false;
-      if (!transfer.isMessage && !placeOf(*to, transfer)) {
+      if (!transfer.isMessage && !placeOf(*to, transfer).address) {
         failTransfer(transfer, FI_EKEYREJECTED);
         return true;
       }
@@ -133,10 +160,10 @@ void lookAtLeaving(Endpoint &initiator) {
     });
 }
 
-/// Whether the source is in a region that `descriptor` names.
+/// Whether the source is in a region that `descriptor` names, or needs none.
 bool isDescribed(const Endpoint &endpoint, const void *src, size_t sizeBytes, void *descriptor,
                  const Region **described = nullptr) {
-  if (!(endpoint.domain->provider->memoryModes & FI_MR_LOCAL))
+  if (!(endpoint.domain->provider->memoryModes & FI_MR_LOCAL) && !descriptor)
     return true;
   for (const auto &[key, region] : endpoint.domain->regions)
     if (fi_mr_desc(&region->handle) == descriptor && src >= region->memory &&
@@ -153,10 +180,10 @@ ssize_t post(Endpoint &endpoint, fi_addr_t to, Transfer transfer) {
     return -FI_EOPBADSTATE;
   if (to >= endpoint.table->addresses.size())
     return -FI_EINVAL;
-  if ((transfer.flags & FI_DELIVERY_COMPLETE) && !endpoint.domain->provider->confirmsDelivery)
+  if ((transfer.flags & FI_DELIVERY_COMPLETE) && !transfer.isRead && !endpoint.domain->provider->confirmsDelivery)
     return -FI_EOPNOTSUPP;
   transfer.from = &endpoint;
-  transfer.isOrdered = endpoint.isOrdered;
+  transfer.isOrdered = endpoint.isOrdered && (!transfer.isMessage || endpoint.keepsMessages);
   auto target = endpoints().find(endpoint.table->addresses[to]);
   if (target == endpoints().end() || target->second->domain->protocol != endpoint.domain->protocol)
     failTransfer(transfer, FI_EHOSTUNREACH);
@@ -194,7 +221,11 @@ ssize_t writeMessage(fid_ep *handle, const fi_msg_rma *message, uint64_t flags) 
   Transfer transfer;
   transfer.described = described;
   transfer.context = message->context;
-  transfer.src = static_cast<const std::byte *>(message->msg_iov->iov_base);
+  const void *src = message->msg_iov->iov_base;
+  const bool isOfGpu = endpoint.domain->hasGpus && gpus().deviceAt(src, sizeBytes) >= 0;
+  if (isOfGpu && (!described || described->gpu < 0)) // the processor would read it
+    return -FI_EFAULT;
+  transfer.src = static_cast<const std::byte *>(described && described->gpu >= 0 ? gpus().readableAt(src) : src);
   transfer.sizeBytes = sizeBytes;
   transfer.address = message->rma_iov->addr;
   transfer.key = message->rma_iov->key;
@@ -204,6 +235,28 @@ ssize_t writeMessage(fid_ep *handle, const fi_msg_rma *message, uint64_t flags) 
     transfer.copy.assign(transfer.src, transfer.src + sizeBytes);
     transfer.isCopied = true;
   }
+  return post(endpoint, message->addr, std::move(transfer));
+}
+
+/// Reads are posted to the endpoint whose memory they read, and are behind what arrives there before.
+ssize_t readMessage(fid_ep *handle, const fi_msg_rma *message, uint64_t flags) {
+  Endpoint &endpoint = *endpointOf(handle);
+  Inside inside(*endpoint.domain);
+  if (!endpoint.domain->provider->canRead)
+    return -FI_ENOSYS;
+  const size_t sizeBytes = message->msg_iov->iov_len;
+  if (flags != FI_COMPLETION || message->iov_count != 1 || message->rma_iov_count != 1 ||
+      message->rma_iov->len != sizeBytes ||
+      !isDescribed(endpoint, message->msg_iov->iov_base, sizeBytes, message->desc[0]))
+    return -FI_EINVAL;
+  Transfer transfer;
+  transfer.context = message->context;
+  transfer.isRead = true;
+  transfer.src = static_cast<const std::byte *>(message->msg_iov->iov_base);
+  transfer.sizeBytes = sizeBytes;
+  transfer.address = message->rma_iov->addr;
+  transfer.key = message->rma_iov->key;
+  transfer.flags = FI_DELIVERY_COMPLETE; // complete when it is over
   return post(endpoint, message->addr, std::move(transfer));
 }
 
@@ -315,6 +368,11 @@ int enableEndpoint(fid *handle, int command, void *) {
     return -FI_EINVAL;
   std::scoped_lock lock(mutex());
   static uint64_t last = 0;
+  const Provider &provider = *endpoint.domain->provider;
+  bool isOptionMissing =
+      (provider.hasPeerOption && !endpoint.hasPeerToPeer) || (provider.hasCudaOption && !endpoint.avoidsCuda);
+  if (endpoint.domain->hasGpus && isOptionMissing) // it would copy by itself
+    endpoint.domain->hasGpus = false;
   endpoint.address = ++last;
   endpoint.isEnabled = true;
   endpoints()[endpoint.address] = &endpoint;
@@ -343,6 +401,19 @@ int closeEndpoint(fid *handle) {
   return 0;
 }
 
+int setOption(fid *handle, int level, int option, const void *value, size_t sizeBytes) {
+  constexpr int cudaApiPermitted = 10; // which older headers lack
+  Endpoint &endpoint = *reinterpret_cast<Endpoint *>(handle);
+  const Provider &provider = *endpoint.domain->provider;
+  if (level != FI_OPT_ENDPOINT || standInControl()->refusesOptions)
+    return -FI_EOPNOTSUPP;
+  if (option == FI_OPT_FI_HMEM_P2P && provider.hasPeerOption && sizeBytes == sizeof(int))
+    return endpoint.hasPeerToPeer = *static_cast<const int *>(value) == FI_HMEM_P2P_REQUIRED, 0;
+  if (option == cudaApiPermitted && provider.hasCudaOption && sizeBytes == sizeof(bool))
+    return endpoint.avoidsCuda = !*static_cast<const bool *>(value), 0;
+  return -FI_ENOPROTOOPT;
+}
+
 int nameOf(fid *handle, void *address, size_t *sizeBytes) {
   std::memcpy(address, &reinterpret_cast<Endpoint *>(handle)->address, sizeof(uint64_t));
   *sizeBytes = sizeof(uint64_t);
@@ -354,6 +425,30 @@ fi_ops tableFidOps = {sizeof(fi_ops), closeTable, refuse, refuseCommand, nullptr
 fi_ops endpointFidOps = {sizeof(fi_ops), closeEndpoint, bindEndpoint, enableEndpoint, nullptr, nullptr, nullptr};
 
 } // namespace
+
+const Gpus &gpus() {
+  static const Gpus functions = [] {
+    const char *cuda = std::getenv("KOLO_CUDA_DRIVER"), *hip = std::getenv("KOLO_HIP_DRIVER");
+    Gpus none = {};
+    none.deviceAt = [](const void *, uint64_t) { return -1; };
+    if (!cuda && !hip)
+      return none;
+    void *handle = dlopen(cuda ? cuda : hip, RTLD_NOW | RTLD_LOCAL);
+    auto find = [&](auto &function, const char *name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(handle ? dlsym(handle, name) : nullptr);
+      if (!function)
+        std::abort();
+    };
+    Gpus found = {};
+    find(found.deviceAt, "standInDeviceAt");
+    find(found.readableAt, "standInReadableAt");
+    find(found.arrive, "standInArrive");
+    find(found.readBack, "standInReadBack");
+    find(found.fileOf, "standInBlock");
+    return found;
+  }();
+  return functions;
+}
 
 std::map<uint64_t, Endpoint *> &endpoints() {
   static std::map<uint64_t, Endpoint *> all;
@@ -400,11 +495,15 @@ int openTable(fid_domain *domain, fi_av_attr *, fid_av **opened, void *) {
 }
 
 int openEndpoint(fid_domain *domain, fi_info *info, fid_ep **opened, void *) {
-  static fi_ops_rma writes = tableOf<fi_ops_rma>([](fi_ops_rma &table) { table.writemsg = writeMessage; });
+  static fi_ops_rma writes = tableOf<fi_ops_rma>([](fi_ops_rma &table) {
+    table.writemsg = writeMessage;
+    table.readmsg = readMessage;
+  });
   static fi_ops_msg messages = tableOf<fi_ops_msg>([](fi_ops_msg &table) {
     table.sendmsg = sendMessage;
     table.recv = receive;
   });
+  static fi_ops_ep options = tableOf<fi_ops_ep>([](fi_ops_ep &table) { table.setopt = setOption; });
   static fi_ops_cm names = tableOf<fi_ops_cm>([](fi_ops_cm &table) { table.getname = nameOf; });
   auto *endpoint = new Endpoint;
   endpoint->domain = reinterpret_cast<Domain *>(domain);
@@ -412,6 +511,8 @@ int openEndpoint(fid_domain *domain, fi_info *info, fid_ep **opened, void *) {
   endpoint->isOrdered = endpoint->domain->provider->keepsOrder && (info->tx_attr->msg_order & FI_ORDER_RMA_WAW);
   endpoint->hasMessages = info->caps & FI_MSG;
   endpoint->handle.fid.ops = &endpointFidOps;
+  endpoint->keepsMessages = info->tx_attr->msg_order & FI_ORDER_SAW;
+  endpoint->handle.ops = &options;
   endpoint->handle.rma = &writes;
   endpoint->handle.msg = &messages;
   endpoint->handle.cm = &names;

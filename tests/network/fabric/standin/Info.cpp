@@ -9,11 +9,12 @@ namespace standin {
 constexpr uint64_t gibibyte = uint64_t(1) << 30;
 
 const Provider providers[3] = {
-    {"cxi", FI_MR_ENDPOINT | FI_MR_ALLOCATED, 0, true, false, false, true, 1, 100, 4 * gibibyte - 1, 192},
+    {"cxi", FI_MR_ENDPOINT | FI_MR_ALLOCATED, 0, true, false, false, true, 1, 100, 4 * gibibyte - 1, 192, true, true,
+     false, true},
     {"verbs;ofi_rxm", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, 0, true, true, false, false, 8,
-     0, gibibyte, 0},
+     0, gibibyte, 0, true, false, false, false},
     {"efa", FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_LOCAL, FI_CONTEXT2, false, true, true, true, 8,
-     0, gibibyte, 0},
+     0, gibibyte, 0, false, false, true, true},
 };
 
 const Provider *findProvider(const char *name) {
@@ -62,6 +63,12 @@ bool accepts(const Provider &provider, const fi_info &hints) {
   bool isQuestion = hints.caps == 0 && hints.domain_attr->threading == FI_THREAD_UNSPEC; // which providers are there?
   if (isQuestion)
     return true;
+  const bool wantsGpus = hints.caps & FI_HMEM;
+  const char *without = std::getenv("STAND_IN_WITHOUT_GPUS");
+  if (wantsGpus && (standInControl()->hasNoGpus || without || !(modes & FI_MR_HMEM)))
+    return false;
+  if ((hints.caps & FI_READ) && !provider.canRead)
+    return false;
   return (modes & provider.memoryModes) == provider.memoryModes && (hints.mode & provider.modes) == provider.modes &&
          hints.domain_attr->threading == FI_THREAD_DOMAIN && hints.domain_attr->data_progress != FI_PROGRESS_AUTO &&
          (!(hints.tx_attr->msg_order & FI_ORDER_RMA_WAW) || provider.keepsOrder);
@@ -74,13 +81,13 @@ struct Entry {
 };
 const Entry entries[] = {{"device0", "stand-in", 1}, {"device0", "stand-in-direct", 2}, {"device1", "stand-in", 1}};
 
-fi_info *describe(const Provider &provider, const fi_info *hints, const Entry &entry) {
+fi_info *describe(const Provider &provider, const fi_info *hints, const Entry &entry, uint32_t version) {
   fi_info *info = copyInfo(hints);
   info->mode = provider.modes;
   info->ep_attr->type = FI_EP_RDM;
   info->ep_attr->max_msg_size = provider.maxMessageBytes;
   info->ep_attr->max_order_waw_size = provider.keepsOrder ? SIZE_MAX : 0;
-  info->domain_attr->mr_mode = static_cast<int>(provider.memoryModes);
+  info->domain_attr->mr_mode = static_cast<int>(provider.memoryModes | (info->caps & FI_HMEM ? FI_MR_HMEM : 0));
   info->domain_attr->cq_data_size = 4;
   info->domain_attr->mr_key_size = provider.keyBytes;
   info->domain_attr->name = strdup(entry.device);
@@ -91,6 +98,7 @@ fi_info *describe(const Provider &provider, const fi_info *hints, const Entry &e
     info->nic->bus_attr->attr.pci = {0xfffe, 0x10, 0, 0};
   }
   info->fabric_attr->name = strdup(entry.fabric);
+  info->fabric_attr->api_version = version;
   info->ep_attr->protocol = entry.protocol;
   info->domain_attr->av_type = FI_AV_TABLE;
   info->tx_attr->inject_size = 64;
@@ -123,6 +131,8 @@ int openDomain(fid_fabric *, fi_info *info, fid_domain **opened, void *) {
   auto *domain = new Domain;
   domain->provider = findProvider(info->fabric_attr->prov_name);
   domain->protocol = info->ep_attr->protocol;
+  domain->hasGpus = info->caps & FI_HMEM;
+  domain->takesDmaBufs = info->fabric_attr->api_version >= FI_VERSION(1, 20);
   domain->handle.fid.ops = &domainFidOps;
   domain->handle.ops = &ops;
   domain->handle.mr = regionOps();
@@ -144,7 +154,7 @@ __attribute__((visibility("default"))) standin::Control *standInControl() { retu
 
 uint32_t fi_version() {
   const char *text = std::getenv("STAND_IN_MINOR_VERSION");
-  return FI_VERSION(1, text ? std::atoi(text) : 17);
+  return FI_VERSION(1, text ? std::atoi(text) : 22);
 }
 
 const char *fi_strerror(int number) { return std::strerror(number); }
@@ -167,7 +177,7 @@ void fi_freeinfo(fi_info *info) {
 
 fi_info *fi_dupinfo(const fi_info *info) { return standin::copyInfo(info); }
 
-int fi_getinfo(uint32_t, const char *, const char *, uint64_t, const fi_info *hints, fi_info **info) {
+int fi_getinfo(uint32_t version, const char *, const char *, uint64_t, const fi_info *hints, fi_info **info) {
   *info = nullptr;
   fi_info **last = info;
   const char *missing = std::getenv("STAND_IN_WITHOUT"); // a provider that this host does not have
@@ -183,7 +193,7 @@ int fi_getinfo(uint32_t, const char *, const char *, uint64_t, const fi_info *hi
     for (const standin::Entry &entry : standin::entries) {
       if (standin::standInControl()->kindsDiffer && entry.protocol != 1 + answer % 2)
         continue;
-      *last = standin::describe(provider, hints, entry);
+      *last = standin::describe(provider, hints, entry, version);
       last = &(*last)->next;
     }
   }

@@ -34,6 +34,9 @@ struct Provider {
   uint64_t numFastKeys;     // those below cost less
   uint64_t maxMessageBytes; // what it takes; it says the same
   uint64_t injectBytes;     // what a write may inject; it says 64
+  bool canRead;             // memory of peers
+  bool readsOnDelivery;     // FI_DELIVERY_COMPLETE comes behind a read of the target's memory
+  bool hasPeerOption, hasCudaOption; // else it knows no such option; with the option unset, it refuses memory of GPUs
 };
 
 extern const Provider providers[3];
@@ -45,6 +48,11 @@ struct Control {
   std::atomic<bool> breaksOrder = false;     // although it promised order
   std::atomic<bool> refusesKeys = false;     // of all writes
   std::atomic<bool> kindsDiffer = false;     // each rank finds another kind of device
+  std::atomic<bool> refusesOptions = false;  // of endpoints
+  std::atomic<bool> hasNoGpus = false;       // no provider has FI_HMEM
+  std::atomic<int> refusedGpu = -1;          // its memory cannot be registered
+  std::atomic<uint64_t> numReads = 0;
+  std::atomic<uint64_t> numDmaBufs = 0, numByAddress = 0; // registrations of memory of GPUs
   std::atomic<uint64_t> numDelivered = 0, numLost = 0;
   std::atomic<bool> wasUsedByTwoThreads = false;
   std::atomic<uint64_t> numRegions = 0; // that are open
@@ -73,6 +81,7 @@ struct Region {
   Endpoint *endpoint = nullptr;
   bool isEnabled = false;
   struct Domain *domain = nullptr;
+  int gpu = -1; // whose memory it is; -1: the host's
 };
 
 /// A write, or a message, on its way.
@@ -86,7 +95,8 @@ struct Transfer {
   uint64_t address = 0, key = 0, flags = 0;
   uint64_t data = 0;
   bool isMessage = false, isCopied = false, isOrdered = false;
-  int age = 0; // in looks of the target
+  bool isRead = false; // from the place that it names to `src`
+  int age = 0;         // in looks of the target
 };
 
 struct Queue {
@@ -117,8 +127,10 @@ struct Endpoint {
   Queue *queue = nullptr;
   Table *table = nullptr;
   bool isEnabled = false, isOrdered = false, hasMessages = false;
-  std::deque<Transfer> arriving; // to this endpoint, in the order of their posting
-  std::deque<Transfer> leaving;  // of this endpoint: their sources are read at its next look
+  bool keepsMessages = false;                     // behind writes
+  bool hasPeerToPeer = false, avoidsCuda = false; // options
+  std::deque<Transfer> arriving;                  // to this endpoint, in the order of their posting
+  std::deque<Transfer> leaving;                   // of this endpoint: their sources are read at its next look
   std::deque<Receive> receives;
   int numBound = 0; // regions
 };
@@ -130,6 +142,7 @@ struct Domain {
   std::atomic<int> numInside = 0;
   uint64_t nextKey = 0x7000000000001;
   uint32_t protocol = 0;
+  bool hasGpus = false, takesDmaBufs = false;
   int numOpen = 0; // endpoints, queues and tables
 };
 
@@ -144,6 +157,17 @@ public:
 private:
   Domain &domain;
 };
+
+/// What NICs do with memory of GPUs, by the stand-in of the GPUs' driver: that which KOLO_CUDA_DRIVER or
+/// KOLO_HIP_DRIVER names.
+struct Gpus {
+  int (*deviceAt)(const void *address, uint64_t sizeBytes);
+  const void *(*readableAt)(const void *address);
+  void (*arrive)(int device, void *address, const void *bytes, uint64_t sizeBytes);
+  void (*readBack)(int device);
+  uint64_t (*fileOf)(const void *address);
+};
+const Gpus &gpus();
 
 int openEndpoint(fid_domain *domain, fi_info *info, fid_ep **endpoint, void *context);
 int openQueue(fid_domain *domain, fi_cq_attr *attributes, fid_cq **queue, void *context);

@@ -122,7 +122,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
   case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED:
     return *value = 1, CUDA_SUCCESS;
   default:
-    return CUDA_ERROR_INVALID_VALUE;
+    return describeRdma(value, attribute);
   }
 }
 

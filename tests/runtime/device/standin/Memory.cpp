@@ -126,6 +126,7 @@ CUresult allocate(size_t sizeBytes, MemoryKind kind, CUdeviceptr *address) {
 }
 
 void unmap(std::map<CUdeviceptr, Allocation>::iterator found) {
+  forgetArrived(found->first, found->second.sizeBytes);
   munmap(toHost(found->first), found->second.sizeBytes);
   if (found->second.alias)
     munmap(found->second.alias, found->second.sizeBytes);

@@ -99,6 +99,11 @@ public:
 /// The device of the kernel that this thread runs; -1: none.
 extern thread_local int kernelDevice;
 
+/// Rdma.cpp. Attributes of devices that tell what NICs can do with their memory.
+CUresult describeRdma(int *value, CUdevice_attribute attribute);
+/// What NICs have written to memory that goes, under memoryMutex.
+void forgetArrived(CUdeviceptr address, size_t sizeBytes);
+
 /// Handles that are alive, of all kinds; a use of any other is CUDA_ERROR_INVALID_HANDLE.
 void addHandle(void *handle);
 bool removeHandle(void *handle);
