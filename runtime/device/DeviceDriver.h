@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define KOLO_DEVICE_DRIVER_VERSION 6u
+#define KOLO_DEVICE_DRIVER_VERSION 7u
 #define KOLO_DEVICE_DRIVER_SYMBOL "kolo_device_driver"
 
 typedef enum KoloDriverCode {
@@ -43,6 +43,11 @@ typedef struct KoloDriverDevice {
   int32_t numQueues; /* hardware queues that streams of this process share; what waits in one keeps all behind it */
   int32_t canLaunchTogether; /* the driver has cooperative launches */
   int32_t hasVirtualMemory;
+  /* What NICs have written to its memory is visible to its kernels once it has arrived, if both are 0. Else the NIC
+   * must read from that memory (needsRead), and then flushAccesses must be called (needsFlush). */
+  int32_t needsRead, needsFlush;
+  int32_t flushesInstead;   /* flushAccesses may take the place of that read */
+  int32_t needsFlushToSend; /* flushAccesses must be called before NICs read what kernels have written */
 } KoloDriverDevice;
 
 /* The allocation that an address is in. */
@@ -110,6 +115,11 @@ typedef struct KoloDeviceDriver {
    * this device accesses it. A process registers no byte twice. */
   int32_t (*registerHost)(int32_t device, void *memory, uint64_t sizeBytes, void **address);
   int32_t (*unregisterHost)(int32_t device, void *memory);
+  /* A dma-buf of whole pages of memory that `allocate` made, by which NICs reach it: a descriptor that the caller owns.
+   * -1: the vendor's library makes none, and a NIC's own library may find the memory by its address. */
+  int32_t (*exportMemory)(int32_t device, void *memory, uint64_t sizeBytes, int32_t *fd);
+  /* See KoloDriverDevice::needsFlush. Waits for no kernel, but perhaps for calls of other threads that do. */
+  int32_t (*flushAccesses)(int32_t device);
   /* Queued on the stream. They access memory of any device, or of the host; the caller keeps it until they are done. */
   int32_t (*copy)(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream);
   int32_t (*clear)(int32_t device, void *dst, uint64_t sizeBytes, void *stream);

@@ -3,6 +3,7 @@
 
 #include "base/Environment.h"
 #include "base/Error.h"
+#include "network/NetworkChoice.h"
 
 #include <unistd.h>
 
@@ -54,12 +55,44 @@ Status compareOptions(const DeviceMeeting &meeting) {
                   {"lanes", number(first.lanes), number(other.lanes)},
                   {"threads", number(first.threads), number(other.threads)},
                   {"kind", number(first.kind), number(other.kind)}};
+    if (first.network.memory != other.network.memory)
+      return rankError(StatusCode::Mismatch, peer,
+                       "ranks disagree on KOLO_NETWORK_MEMORY: rank 0 has {}, rank {} has {}",
+                       toString(static_cast<NetworkMemory>(first.network.memory)), peer,
+                       toString(static_cast<NetworkMemory>(other.network.memory)));
     for (const auto &field : fields)
       if (field.first != field.other)
         return rankError(StatusCode::Mismatch, peer, "ranks disagree on {} of devices: rank 0 has {}, rank {} has {}",
                          field.name, field.first, peer, field.other);
   }
   return {};
+}
+
+/// What KOLO_NETWORK_MEMORY asks for, and whether this rank's network reaches its device. Errors of tryNetwork, if it
+/// must.
+Status reachDevice(DeviceRanks &ranks, NetworkMemory &memory) {
+  Result<NetworkMemory> asked = readNetworkMemory();
+  if (!asked.isOk())
+    return asked.status();
+  memory = *asked;
+  if (!ranks.areOnHosts() || memory == NetworkMemory::Host)
+    return {};
+  const OpenDevice &own = *ranks.devices.front();
+  Result<ShownBy> shown = tryNetwork(ranks.meeting->peers().transport(), ranks.devices.front());
+  if (shown.isOk())
+    ranks.shownBy = *shown;
+  return shown.isOk() || memory == NetworkMemory::Auto
+             ? Status()
+             : error(shown.status().code(), "KOLO_NETWORK_MEMORY=device: {} device {}: {}", own.driver().kind,
+                     own.ordinal(), shown.status().message());
+}
+
+/// Whether the networks of all ranks reach their devices, as they have said.
+bool areAllReached(const DeviceMeeting &meeting) {
+  for (int peer = 0; peer < meeting.size(); ++peer)
+    if (!meeting.heard(peer).network.isReached)
+      return false;
+  return true;
 }
 
 /// Ranks of one process in several threads: what waits in the stream of one must not keep the others waiting, nor the
@@ -145,6 +178,9 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
   const int rank = meeting->rank();
   state->all.meeting.emplace(std::move(meeting).value());
   Status own = state->open({&device, 1}, {&rank, 1});
+  NetworkMemory memory = NetworkMemory::Host;
+  if (own.isOk())
+    own = reachDevice(state->all, memory);
   DeviceDescriptors descriptors;
   if (own.isOk()) {
     Result<DeviceDescriptors> made = DeviceDescriptors::create();
@@ -161,6 +197,8 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
     record.threads = options.threads;
     record.internalBytes = options.internalBytes;
     record.kind = static_cast<int32_t>(options.kind);
+    record.network.memory = static_cast<int32_t>(memory);
+    record.network.isReached = state->all.shownBy.has_value();
     record.descriptors = descriptors.name();
     std::copy_n(opened.description().uuid, sizeof(record.uuid), record.uuid);
   }
@@ -177,6 +215,8 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
 Status DeviceState::connectPeers(DeviceDescriptors descriptors) {
   if (Status status = compareOptions(*all.meeting); !status.isOk())
     return status;
+  if (!areAllReached(*all.meeting))
+    all.shownBy.reset();
   const OpenDevice &own = *all.devices.front();
   std::vector<DevicePeers::Peer> byRank;
   Status connected;

@@ -76,13 +76,9 @@ void DeviceMeeting::keepForPeers(Window window) {
     peers().keepForPeers(std::make_shared<Window>(std::move(window)));
 }
 
-Result<uint64_t> DeviceMeeting::registerCells(Cell *cells, int numLanes, uint32_t numSemaphores) {
-  Registration registration;
+Result<uint64_t> DeviceMeeting::registerMemory(Registration registration, bool isForOthers) {
   registration.agreement = cellsNumber(++host.state->agreements);
-  registration.senders = hosts().areOthers();
-  registration.cells = cells;
-  registration.numLanes = static_cast<uint32_t>(numLanes);
-  registration.numSemaphores = numSemaphores;
+  registration.senders = isForOthers ? hosts().areOthers() : std::vector<bool>(static_cast<size_t>(size()));
   Status status = peers().transport().registerMemory(registration);
   return status.isOk() ? Result<uint64_t>(registration.agreement) : Result<uint64_t>(status);
 }

@@ -34,6 +34,12 @@ enum class DevicePurpose : int32_t { Join, Grow, Drain, Register, Deregister, Le
 
 inline constexpr size_t mostShapes = 4096; // see DeviceShape
 
+/// What a rank's network has to do with its device.
+struct DeviceReach {
+  int32_t memory = 0;    // NetworkMemory, that KOLO_NETWORK_MEMORY asks for
+  int32_t isReached = 0; // that of the device
+};
+
 /// What a rank announces in one exchange.
 struct DeviceRecord {
   DevicePurpose purpose = DevicePurpose::Join;
@@ -46,6 +52,7 @@ struct DeviceRecord {
   bool isMapped = false;            // this rank has the addresses of that memory at all ranks
   // When joining.
   int32_t pid = 0, device = -1, lanes = 0, threads = 0, kind = 0;
+  DeviceReach network;
   uint64_t internalBytes = 0;
   uint8_t uuid[16] = {};
   DescriptorName descriptors = {}; // where peers leave descriptors of their memory
@@ -103,11 +110,12 @@ public:
   Result<HostWindow> exchange(Window window);
   /// Keeps such memory for the threads of peers.
   void keepForPeers(Window window);
-  /// Lets ranks of other hosts raise cells of this rank, [lane][semaphore][sender]. Returns the agreement's number, the
-  /// same on all ranks. InvalidArgument, Mismatch.
-  Result<uint64_t> registerCells(Cell *cells, int numLanes, uint32_t numSemaphores);
+  /// Lets ranks of other hosts put and signal as the registration says, or nobody if `isForOthers` is false: then this
+  /// rank may put from its regions. Returns the agreement's number, which all calls of all ranks count. Errors as of
+  /// Transport::registerMemory.
+  Result<uint64_t> registerMemory(Registration registration, bool isForOthers);
   /// From now on they may not.
-  void releaseCells(uint64_t agreement) { peers().transport().release(agreement); }
+  void release(uint64_t agreement) { peers().transport().release(agreement); }
 
   /// Announces this rank's next call, or that it refuses the call, and compares it with those announcements of the two
   /// neighbours on this host that are there already. Never blocks. Of two neighbours, the later one sees the earlier

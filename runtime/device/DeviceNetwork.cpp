@@ -61,12 +61,9 @@ Status DeviceNetwork::grow(Growth growth, uint32_t numSemaphores) {
 
 /// This rank's own part.
 Status DeviceNetwork::allocate(Growth &growth, uint32_t numSemaphores) const {
-  if (growth.inboxBytes != 0) {
-    Result<Window> memory = ranks.meeting->allocate(growth.inboxBytes);
-    if (!memory.isOk())
-      return memory.status();
-    growth.memory = std::move(memory).value();
-  }
+  if (growth.inboxBytes != 0)
+    if (Status status = allocateInbox(growth); !status.isOk())
+      return status;
   if (numSemaphores != 0) {
     Result<CellPool> pool = ownCells.make(numSemaphores);
     if (!pool.isOk())
@@ -82,39 +79,81 @@ Status DeviceNetwork::allocate(Growth &growth, uint32_t numSemaphores) const {
   return {};
 }
 
+Status DeviceNetwork::allocateInbox(Growth &growth) const {
+  if (ranks.shownBy) {
+    Result<ReachedMemory> memory = ReachedMemory::allocate(ranks.devices.front(), growth.inboxBytes);
+    if (!memory.isOk())
+      return memory.status();
+    growth.onDevice = std::move(memory).value();
+    return {};
+  }
+  Result<Window> memory = ranks.meeting->allocate(growth.inboxBytes);
+  if (!memory.isOk())
+    return memory.status();
+  growth.memory = std::move(memory).value();
+  return {};
+}
+
 Result<DeviceNetwork::Queues> DeviceNetwork::makeQueues() const {
   const auto numLanes = static_cast<size_t>(ranks.mostLanes());
   const size_t ofQueues = (numLanes * sizeof(KoloDeviceQueue) + pageBytes - 1) / pageBytes * pageBytes;
+  const size_t ofOutboxes = numLanes * outboxBytes;
   const std::shared_ptr<OpenDevice> &device = ranks.devices.front();
-  Result<DeviceMemory> memory = DeviceMemory::allocate(device, KOLO_MEMORY_HOST, ofQueues + numLanes * outboxBytes);
+  const bool isOnDevice = ranks.shownBy.has_value();
+  Queues made;
+  if (isOnDevice) {
+    Result<ReachedMemory> outboxes = ReachedMemory::allocate(device, ofOutboxes);
+    if (!outboxes.isOk())
+      return outboxes.status();
+    made.outboxes = std::move(outboxes).value();
+  }
+  Result<DeviceMemory> memory =
+      DeviceMemory::allocate(device, KOLO_MEMORY_HOST, ofQueues + (isOnDevice ? 0 : ofOutboxes));
   if (!memory.isOk())
     return memory.status();
   Result<DeviceMemory> counts = allocateCleared(device, numLanes * sizeof(KoloDeviceQueueCounts));
   if (!counts.isOk())
     return counts.status();
-  Queues made = {std::move(memory).value(), std::move(counts).value()};
-  auto *outboxes = static_cast<unsigned char *>(made.memory.data()) + ofQueues;
+  made.memory = std::move(memory).value();
+  made.counts = std::move(counts).value();
+  auto *first = static_cast<unsigned char *>(isOnDevice ? made.outboxes.data() : made.memory.data());
   for (size_t lane = 0; lane < numLanes; ++lane)
-    made.first()[lane].outbox = outboxes + lane * outboxBytes;
+    made.first()[lane].outbox = first + (isOnDevice ? 0 : ofQueues) + lane * outboxBytes;
   return made;
 }
 
 /// The first part meets peers, so that all ranks come to it.
 Status DeviceNetwork::share(Growth &growth) {
+  if (growth.inboxBytes != 0)
+    if (Status status = shareInboxes(growth); !status.isOk())
+      return status;
+  Status status = connect(growth);
+  return status.isOk() && growth.memory ? registerInboxes(growth) : status;
+}
+
+Status DeviceNetwork::shareInboxes(Growth &growth) {
+  growth.window.emplace(InboxWindow{});
   if (growth.memory) {
     Result<HostWindow> window = ranks.meeting->exchange(std::move(*growth.memory));
     if (!window.isOk())
       return window.status();
-    growth.window.emplace(InboxWindow{std::move(window).value(), {}});
+    growth.window->agreement = window->agreement;
+    growth.window->ofHost.emplace(std::move(window).value());
+    return {};
   }
-  Status status = connect(growth);
-  return status.isOk() && growth.window ? registerInboxes(growth) : status;
+  void *const base = growth.onDevice.data();
+  Result<MappedWindow> mapped = peerMemory.mapInternal({&base, 1}, growth.inboxBytes, {});
+  if (!mapped.isOk())
+    return mapped.status();
+  growth.mapped = std::move(mapped).value();
+  growth.window->onDevice = std::move(growth.onDevice);
+  return {};
 }
 
 /// Of all ranks of this host.
 Status DeviceNetwork::registerInboxes(Growth &growth) const {
   growth.mapped.sizeBytes = growth.inboxBytes;
-  for (const RemoteWindow &one : growth.window->ofHost.all) {
+  for (const RemoteWindow &one : growth.window->ofHost->all) {
     std::shared_ptr<const RegisteredMemory> memory;
     if (one.data()) {
       Result<std::shared_ptr<const RegisteredMemory>> made =
@@ -131,18 +170,49 @@ Status DeviceNetwork::registerInboxes(Growth &growth) const {
 
 /// What other hosts need. The numbers of agreements are taken on all ranks alike, also where something fails.
 Status DeviceNetwork::connect(Growth &growth) {
-  if (growth.pool) {
-    auto *cells = static_cast<Cell *>(growth.pool->cells.data());
-    Result<uint64_t> agreement = ranks.meeting->registerCells(cells, ranks.mostLanes(), growth.pool->numSemaphores);
-    if (!agreement.isOk())
-      return agreement.status();
-    growth.pool->agreement = *agreement;
+  Status first;
+  auto note = [&](const Result<uint64_t> &agreement) {
+    if (first.isOk())
+      first = agreement.status();
+    return agreement.isOk() ? *agreement : 0;
+  };
+  const bool isOnDevice = ranks.shownBy.has_value();
+  if (growth.window && isOnDevice) {
+    Registration inbox;
+    inbox.regions = {growth.window->onDevice.region(ranks.shownBy == ShownBy::Read)};
+    growth.window->agreement = note(let(growth, inbox, true));
   }
-  if (!growth.queues)
-    return {};
-  Result<std::unique_ptr<DeviceProxy>> started =
-      DeviceProxy::start(ranks.meeting->peers(), {growth.queues->first(), static_cast<size_t>(ranks.mostLanes())},
-                         [this] { watch.abortLaunches(); });
+  if (growth.pool) {
+    Registration cells;
+    cells.cells = static_cast<Cell *>(growth.pool->cells.data());
+    cells.numLanes = static_cast<uint32_t>(ranks.mostLanes());
+    cells.numSemaphores = growth.pool->numSemaphores;
+    if (isOnDevice)
+      cells.makeVisible = visibilityOn(ranks.devices.front(), *ranks.shownBy);
+    growth.pool->agreement = note(let(growth, cells, true));
+  }
+  if (growth.queues && isOnDevice) {
+    Registration outboxes;
+    outboxes.regions = {growth.queues->outboxes.region(false)};
+    (void)note(let(growth, outboxes, false));
+  }
+  return first.isOk() && growth.queues ? startProxy(growth) : first;
+}
+
+Result<uint64_t> DeviceNetwork::let(Growth &growth, const Registration &registration, bool isForOthers) const {
+  Result<uint64_t> agreement = ranks.meeting->registerMemory(registration, isForOthers);
+  if (agreement.isOk())
+    growth.agreements.push_back(*agreement);
+  return agreement;
+}
+
+Status DeviceNetwork::startProxy(Growth &growth) {
+  DeviceProxy::Rank rank;
+  rank.queues = {growth.queues->first(), static_cast<size_t>(ranks.mostLanes())};
+  rank.endKernels = [this] { watch.abortLaunches(); };
+  if (ranks.shownBy)
+    rank.makeReadable = readabilityOn(ranks.devices.front());
+  Result<std::unique_ptr<DeviceProxy>> started = DeviceProxy::start(ranks.meeting->peers(), std::move(rank));
   if (!started.isOk())
     return started.status();
   growth.proxy = std::move(started).value();
@@ -152,8 +222,8 @@ Status DeviceNetwork::connect(Growth &growth) {
 /// Some rank could not: no rank has any of it. Nobody has written there.
 void DeviceNetwork::undo(Growth &growth) {
   growth.proxy.reset();
-  if (growth.pool && growth.pool->agreement != 0)
-    ranks.meeting->releaseCells(growth.pool->agreement);
+  for (uint64_t agreement : growth.agreements)
+    ranks.meeting->release(agreement);
   if (growth.window)
     growth.window->registered.clear();
 }
@@ -173,7 +243,7 @@ void DeviceNetwork::keep(Growth &growth) {
 
 NetworkAddresses DeviceNetwork::addressesOf(const HeapBlock &inbox, const CellRange &cells) const {
   NetworkAddresses addresses;
-  addresses.inboxAgreement = inbox.sizeBytes && ranks.meeting ? windows[inbox.window].ofHost.agreement : 0;
+  addresses.inboxAgreement = inbox.sizeBytes && ranks.meeting ? windows[inbox.window].agreement : 0;
   addresses.inboxOffset = inbox.offsetBytes;
   addresses.cells = cells;
   if (queues) {
@@ -198,7 +268,8 @@ void DeviceNetwork::unmapPeers() {
 void DeviceNetwork::end() {
   for (InboxWindow &window : windows) {
     window.registered.clear();
-    ranks.meeting->keepForPeers(std::move(window.ofHost.own));
+    if (window.ofHost)
+      ranks.meeting->keepForPeers(std::move(window.ofHost->own));
   }
 }
 

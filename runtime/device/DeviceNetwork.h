@@ -1,5 +1,6 @@
 // DeviceNetwork: what calls of programs that may cross a network need beside internal memory. That is inboxes, and on
 // several hosts also cells, and queues by which kernels ask this rank's DeviceProxy to write. All ranks have the same.
+// Inboxes and outboxes lie in memory of the hosts, or of the devices where the network reaches them.
 #pragma once
 
 #include "device/DeviceCells.h"
@@ -8,6 +9,8 @@
 #include "device/DeviceProxy.h"
 #include "device/DeviceRanks.h"
 #include "device/DeviceWatch.h"
+#include "device/DeviceWindows.h"
+#include "device/ReachedMemory.h"
 #include "device/RegisteredMemory.h"
 
 #include <memory>
@@ -19,7 +22,8 @@ namespace kolo::runtime {
 
 class DeviceNetwork {
 public:
-  DeviceNetwork(DeviceRanks &allRanks, DeviceWatch &theWatch) : ranks(allRanks), watch(theWatch) {}
+  DeviceNetwork(DeviceRanks &allRanks, DeviceWatch &theWatch, DeviceWindows &theWindows)
+      : ranks(allRanks), watch(theWatch), peerMemory(theWindows) {}
 
   /// As the functions of DeviceHeap.
   std::optional<std::vector<HeapBlock>> takeInboxes(std::span<const size_t> sizes) { return heap.take(sizes); }
@@ -44,12 +48,15 @@ public:
 private:
   /// Inboxes of all ranks of this host.
   struct InboxWindow {
-    HostWindow ofHost;
+    std::optional<HostWindow> ofHost;
     std::vector<std::shared_ptr<const RegisteredMemory>> registered; // by rank; null: on another host
+    ReachedMemory onDevice;                                          // instead of both
+    uint64_t agreement = 0;                                          // by which ranks of other hosts put there
   };
   struct Queues {
-    DeviceMemory memory; // of the lanes' queues, and then their outboxes
-    DeviceMemory counts; // KoloDeviceQueueCounts, by lane
+    DeviceMemory memory;    // of the lanes' queues, and then their outboxes
+    ReachedMemory outboxes; // where they are in memory of the device
+    DeviceMemory counts;    // KoloDeviceQueueCounts, by lane
 
     KoloDeviceQueue *first() const { return static_cast<KoloDeviceQueue *>(memory.data()); }
   };
@@ -57,25 +64,32 @@ private:
   struct Growth {
     size_t inboxBytes = 0;
     std::optional<Window> memory;
+    ReachedMemory onDevice; // instead
     std::optional<InboxWindow> window;
     MappedWindow mapped;
     std::optional<CellPool> pool;
     std::optional<Queues> queues;
     std::unique_ptr<DeviceProxy> proxy;
+    std::vector<uint64_t> agreements; // of what is registered
   };
 
   Status growHere(size_t sizeBytes);
   Status grow(Growth growth, uint32_t numSemaphores);
   Status allocate(Growth &growth, uint32_t numSemaphores) const;
+  Status allocateInbox(Growth &growth) const;
   Result<Queues> makeQueues() const;
   Status share(Growth &growth);
+  Status shareInboxes(Growth &growth);
   Status registerInboxes(Growth &growth) const;
   Status connect(Growth &growth);
+  Result<uint64_t> let(Growth &growth, const Registration &registration, bool isForOthers) const;
+  Status startProxy(Growth &growth);
   void undo(Growth &growth);
   void keep(Growth &growth);
 
   DeviceRanks &ranks;
   DeviceWatch &watch;
+  DeviceWindows &peerMemory;
   DeviceCells ownCells{ranks};
   std::optional<Queues> queues;
   std::vector<InboxWindow> windows; // by window of the heap, with a meeting

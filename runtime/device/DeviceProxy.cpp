@@ -25,15 +25,14 @@ void store(uint64_t &count, uint64_t value) { std::atomic_ref(count).store(value
 
 } // namespace
 
-DeviceProxy::DeviceProxy(Peers &ofRank, std::span<KoloDeviceQueue> queues, std::function<void()> ends)
-    : peers(ofRank), transport(ofRank.transport()), endKernels(std::move(ends)), creatorPid(getpid()) {
-  for (KoloDeviceQueue &queue : queues)
+DeviceProxy::DeviceProxy(Peers &ofRank, Rank ownRank)
+    : peers(ofRank), transport(ofRank.transport()), rank(std::move(ownRank)), creatorPid(getpid()) {
+  for (KoloDeviceQueue &queue : rank.queues)
     lanes.emplace_back().queue = &queue;
 }
 
-Result<std::unique_ptr<DeviceProxy>> DeviceProxy::start(Peers &peers, std::span<KoloDeviceQueue> queues,
-                                                        std::function<void()> endKernels) {
-  std::unique_ptr<DeviceProxy> made(new DeviceProxy(peers, queues, std::move(endKernels)));
+Result<std::unique_ptr<DeviceProxy>> DeviceProxy::start(Peers &peers, Rank rank) {
+  std::unique_ptr<DeviceProxy> made(new DeviceProxy(peers, std::move(rank)));
   try {
     made->thread = std::make_unique<std::thread>([proxy = made.get()] { proxy->work(); });
   } catch (const std::system_error &problem) {
@@ -96,6 +95,9 @@ bool DeviceProxy::isDone() const {
 bool DeviceProxy::workLane(uint32_t number) {
   Lane &lane = lanes[number];
   const uint64_t written = load(lane.queue->written), before = lane.numTaken;
+  if (written != before && rank.makeReadable && !hasFailed)
+    if (Status status = rank.makeReadable(); !status.isOk())
+      fail(status);
   for (; lane.numTaken != written; ++lane.numTaken)
     take(number, lane.queue->requests[lane.numTaken % KOLO_DEVICE_REQUESTS]);
   if (lane.numTaken != before)
@@ -171,7 +173,7 @@ void DeviceProxy::look() {
 void DeviceProxy::fail(const Status &cause) {
   hasFailed = true;
   (void)peers.abort(cause);
-  endKernels();
+  rank.endKernels();
 }
 
 } // namespace kolo::runtime

@@ -22,10 +22,13 @@ class Peers;
 
 class DeviceProxy {
 public:
-  /// `queues`: of the lanes of this rank, in zeroed memory that outlives this object and the network. `endKernels`:
-  /// called, once at least, when the communicator is aborted; any thread. SystemError: no thread can be made.
-  static Result<std::unique_ptr<DeviceProxy>> start(Peers &peers, std::span<KoloDeviceQueue> queues,
-                                                    std::function<void()> endKernels);
+  struct Rank {
+    std::span<KoloDeviceQueue> queues;      // of its lanes, in zeroed memory that outlives this object and the network
+    std::function<void()> endKernels;       // called, once at least, when the communicator is aborted; any thread
+    std::function<Status()> makeReadable{}; // called before the network reads what kernels wrote; null: it just can
+  };
+  /// SystemError: no thread can be made.
+  static Result<std::unique_ptr<DeviceProxy>> start(Peers &peers, Rank rank);
   /// Returns when all that kernels asked for is on its way, the communicator is aborted, or a peer took nothing for the
   /// timeout. No kernel may run then.
   ~DeviceProxy();
@@ -44,7 +47,7 @@ private:
     std::deque<OpenPut> open; // in order
   };
 
-  DeviceProxy(Peers &ofRank, std::span<KoloDeviceQueue> queues, std::function<void()> endKernels);
+  DeviceProxy(Peers &ofRank, Rank ownRank);
   void work();
   bool workLane(uint32_t number);
   void checkEnd(Clock::time_point lastMove);
@@ -58,7 +61,7 @@ private:
 
   Peers &peers;
   Transport &transport;
-  const std::function<void()> endKernels;
+  const Rank rank;
   const int creatorPid;
   std::vector<Lane> lanes;
   bool hasFailed = false;                    // nothing is sent any more

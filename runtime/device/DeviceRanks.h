@@ -3,6 +3,7 @@
 
 #include "device/DeviceMeeting.h"
 #include "device/OpenDevice.h"
+#include "device/ReachedMemory.h"
 #include "kolo/runtime/Device.h"
 
 #include <algorithm>
@@ -44,6 +45,7 @@ struct DeviceRanks {
   std::vector<std::shared_ptr<OpenDevice>> devices;
   std::vector<DeviceId> deviceOfRank; // of all ranks
   std::vector<int> ranksOnDevice;     // by device: ranks of all processes
+  std::optional<ShownBy> shownBy;     // on several hosts: inboxes and outboxes are in memory of devices
   int ranksHere = 0;                  // with a meeting: of this process, on the device of this rank
   std::vector<int> peerDevices;       // likewise: other devices of this process, whose ranks use addresses of this one
   std::optional<DeviceMeeting> meeting; // if not all ranks are here

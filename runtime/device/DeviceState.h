@@ -79,7 +79,7 @@ private:
   DeviceWatch watch{all, programs, launches};
   bool haveAllOpened = false; // the devices of all ranks, where there is a meeting
   DeviceWindows windows{all, watch};
-  DeviceNetwork network{all, watch};
+  DeviceNetwork network{all, watch, windows};
   DeviceResources resources{all, windows, programs, network};
   DevicePlaces places{all, windows, resources};
   DevicePlans plans{all, places, launches};

@@ -70,7 +70,10 @@ namespace kolo::device {
   X(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel")
 
 /// Null where the driver is older than they are.
-#define KOLO_CUDA_LATER_FUNCTIONS(X) X(cuMemPoolGetAccess, "cuMemPoolGetAccess") /* CUDA 11.2 */
+#define KOLO_CUDA_LATER_FUNCTIONS(X)                                                                                   \
+  X(cuMemPoolGetAccess, "cuMemPoolGetAccess")                       /* CUDA 11.2 */                                    \
+  X(cuFlushGPUDirectRDMAWrites, "cuFlushGPUDirectRDMAWrites")       /* CUDA 11.3 */                                    \
+  X(cuMemGetHandleForAddressRange, "cuMemGetHandleForAddressRange") /* CUDA 11.7 */
 
 struct CudaApi {
 #define KOLO_DECLARE(function, symbol) decltype(&::function) function = nullptr;
@@ -173,6 +176,7 @@ struct Cuda {
   static int32_t countMultiprocessors(int32_t device, int32_t *number);
   static int32_t enablePeer(int32_t device, int32_t peer);
   static int32_t keepsLines(int32_t device, const uint8_t *uuid, int32_t *answer);
+  static int32_t flushAccesses(int32_t device);
   static int32_t copy(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream);
 
   // CudaMemory.cpp. `findOwner` gives the device of an address.
@@ -184,6 +188,7 @@ struct Cuda {
   static int32_t unshare(int32_t device, const KoloDriverHandle *handle);
   static int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);
   static int32_t closeShared(int32_t device, const KoloDriverHandle *handle, void *memory);
+  static int32_t exportMemory(int32_t device, void *memory, uint64_t sizeBytes, int32_t *fd);
 };
 
 /// Returns from the calling function with the code of a failed call.

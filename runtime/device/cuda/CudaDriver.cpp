@@ -14,6 +14,23 @@ int32_t attribute(CUdevice_attribute which, CUdevice device, int32_t *value) {
   return KOLO_DRIVER_OK;
 }
 
+/// 0 where the driver is older than the attribute.
+int32_t laterAttribute(CUdevice_attribute which, CUdevice device) {
+  int32_t value = 0;
+  return Cuda::api.cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
+/// What this device's own kernels need to see what NICs wrote.
+void describeWrites(CUdevice device, KoloDriverDevice *description) {
+  const bool isOrdered = laterAttribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING, device) >=
+                         CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+  const bool canFlush = Cuda::api.cuFlushGPUDirectRDMAWrites &&
+                        laterAttribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS, device) &
+                            CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+  description->needsRead = !isOrdered;
+  description->flushesInstead = !isOrdered && canFlush;
+}
+
 } // namespace
 
 int32_t Cuda::describe(int32_t ordinal, KoloDriverDevice *description) {
@@ -37,6 +54,7 @@ int32_t Cuda::describe(int32_t ordinal, KoloDriverDevice *description) {
                 {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, &description->hasVirtualMemory}};
   for (const auto &[which, value] : wanted)
     KOLO_TRY(attribute(which, device, value));
+  describeWrites(device, description);
   // What streams share, as the driver reads the variable when it makes the device's context.
   const char *connections = runtime::variable("CUDA_DEVICE_MAX_CONNECTIONS");
   constexpr int32_t usual = 8, most = 32;
@@ -92,6 +110,13 @@ int32_t Cuda::keepsLines(int32_t device, const uint8_t *uuid, int32_t *answer) {
   }
   if (!isVisible)
     *answer = haveNvlink(reinterpret_cast<const uint8_t *>(mine.bytes), uuid);
+  return KOLO_DRIVER_OK;
+}
+
+int32_t Cuda::flushAccesses(int32_t device) {
+  KOLO_CURRENT(Cuda, device);
+  KOLO_CUDA(cuFlushGPUDirectRDMAWrites, CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+            CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
   return KOLO_DRIVER_OK;
 }
 

@@ -89,4 +89,19 @@ int32_t Cuda::closeShared(int32_t device, const KoloDriverHandle *handle, void *
   return handle->fd >= 0 ? releaseVirtual(memory) : closeByHandle<Cuda>(memory);
 }
 
+/// Drivers without the kernel module that makes dma-bufs say so in the attribute, or refuse.
+int32_t Cuda::exportMemory(int32_t device, void *memory, uint64_t sizeBytes, int32_t *fd) {
+  KOLO_CURRENT(Cuda, device);
+  CUdevice handle = 0;
+  KOLO_CUDA(cuDeviceGet, &handle, device);
+  int isSupported = 0;
+  const bool isKnown =
+      api.cuDeviceGetAttribute(&isSupported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, handle) == CUDA_SUCCESS;
+  *fd = -1;
+  if (!api.cuMemGetHandleForAddressRange || !isKnown || !isSupported)
+    return KOLO_DRIVER_OK;
+  KOLO_CUDA(cuMemGetHandleForAddressRange, fd, toDevice(memory), sizeBytes, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+  return KOLO_DRIVER_OK;
+}
+
 } // namespace kolo::device

@@ -158,6 +158,7 @@ struct Hip {
   static int32_t countMultiprocessors(int32_t device, int32_t *number);
   static int32_t enablePeer(int32_t device, int32_t peer);
   static int32_t keepsLines(int32_t device, const uint8_t *uuid, int32_t *answer);
+  static int32_t flushAccesses(int32_t device);
   static int32_t copy(int32_t device, void *dst, const void *src, uint64_t sizeBytes, void *stream);
 
   // HipMemory.cpp. `findOwner` gives the device of an address.
@@ -169,6 +170,7 @@ struct Hip {
   static int32_t unshare(int32_t device, const KoloDriverHandle *handle);
   static int32_t openShared(int32_t device, const KoloDriverHandle *handle, void **memory);
   static int32_t closeShared(int32_t device, const KoloDriverHandle *handle, void *memory);
+  static int32_t exportMemory(int32_t device, void *memory, uint64_t sizeBytes, int32_t *fd);
 };
 
 /// Returns from the calling function with the code of a failed call.

@@ -2,11 +2,21 @@
 #include "base/Variable.h"
 #include "device/hip/HipApi.h"
 
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 namespace kolo::device {
+namespace {
+
+/// Of each device, mapped into this process: a store of 1 writes back and drops what the host data path holds of the
+/// device's memory, through which NICs access it. Null: the device has no such path.
+std::array<std::atomic<unsigned int *>, 64> hostDataPaths;
+
+} // namespace
+
 int32_t Hip::describe(int32_t device, KoloDriverDevice *description) {
   hipDeviceProp_t properties = {};
   KOLO_HIP(hipGetDeviceProperties, &properties, device);
@@ -25,6 +35,11 @@ int32_t Hip::describe(int32_t device, KoloDriverDevice *description) {
   int32_t asked = queues ? std::atoi(queues) : usual;
   description->numQueues = asked >= 1 ? asked : usual;
   description->canLaunchTogether = properties.cooperativeLaunch && api.launchTogether;
+  const bool isKnown = static_cast<size_t>(device) < hostDataPaths.size();
+  if (isKnown)
+    hostDataPaths[static_cast<size_t>(device)] = properties.hdpMemFlushCntl;
+  description->needsRead = 1; // HIP does not say that it is not so
+  description->needsFlush = description->needsFlushToSend = isKnown && properties.hdpMemFlushCntl;
   return KOLO_DRIVER_OK; // this library allocates no virtual memory
 }
 
@@ -45,6 +60,14 @@ int32_t Hip::enablePeer(int32_t device, int32_t peer) {
 /// No code for AMD devices uses LL128.
 int32_t Hip::keepsLines(int32_t, const uint8_t *, int32_t *answer) {
   *answer = 0;
+  return KOLO_DRIVER_OK;
+}
+
+/// A device that reads what the host stores after this reads it behind the store here: PCIe keeps their order.
+int32_t Hip::flushAccesses(int32_t device) {
+  unsigned int *path = hostDataPaths[static_cast<size_t>(device) % hostDataPaths.size()];
+  if (path)
+    __atomic_store_n(path, 1u, __ATOMIC_SEQ_CST);
   return KOLO_DRIVER_OK;
 }
 

@@ -78,4 +78,10 @@ int32_t Hip::closeShared(int32_t device, const KoloDriverHandle *, void *memory)
   return closeByHandle<Hip>(memory);
 }
 
+/// HIP makes no dma-buf. libfabric has ROCR make one.
+int32_t Hip::exportMemory(int32_t, void *, uint64_t, int32_t *fd) {
+  *fd = -1;
+  return KOLO_DRIVER_OK;
+}
+
 } // namespace kolo::device

@@ -120,7 +120,7 @@ typedef struct KoloDeviceQueue {
   uint64_t apart[7];
   uint64_t taken, freed; /* by the host: requests that it has read, and chunks that may be overwritten */
   uint64_t apartToo[6];
-  unsigned char *outbox; /* KOLO_DEVICE_CHUNKS chunks of KOLO_DEVICE_CHUNK_BYTES bytes; memory as that of the queue */
+  unsigned char *outbox; /* KOLO_DEVICE_CHUNKS chunks of KOLO_DEVICE_CHUNK_BYTES bytes; memory as that of inboxes */
   uint64_t reserved[7];
 } KoloDeviceQueue;
 
@@ -138,15 +138,15 @@ typedef struct KoloDeviceQueueCounts {
  * by signals. */
 typedef struct KoloDeviceNetworkInvocation {
   KoloDeviceInvocation call;
-  void *inbox;               /* this rank's, aligned to 64 bytes, in memory of the host that the device accesses */
-  void *const *peerInboxes;  /* [rank]: that rank's inbox as mapped here, this rank's included */
-  uint64_t inboxAgreement;   /* what requests name: the memory in which the inboxes of all ranks are, */
-  uint64_t inboxOffset;      /* bytes from its beginning to the inbox, the same on all ranks, */
-  uint64_t cellsAgreement;   /* the cells of all ranks, */
-  uint64_t firstSemaphore;   /* the number there of the program's semaphore 0, */
-  int64_t numCellSemaphores; /* and how many semaphores of each lane have cells there */
-  const void *cells;         /* this rank's cells: [lane][numCellSemaphores][R], by sending rank */
-  KoloDeviceQueue *queues;   /* [lane] */
+  void *inbox;                        /* this rank's, aligned to 64 bytes, in memory of the host or of the device */
+  void *const *peerInboxes;           /* [rank]: that rank's inbox as mapped here, this rank's included */
+  uint64_t inboxAgreement;            /* what requests name: the memory in which the inboxes of all ranks are, */
+  uint64_t inboxOffset;               /* bytes from its beginning to the inbox, the same on all ranks, */
+  uint64_t cellsAgreement;            /* the cells of all ranks, */
+  uint64_t firstSemaphore;            /* the number there of the program's semaphore 0, */
+  int64_t numCellSemaphores;          /* and how many semaphores of each lane have cells there */
+  const void *cells;                  /* this rank's cells: [lane][numCellSemaphores][R], by sending rank */
+  KoloDeviceQueue *queues;            /* [lane] */
   KoloDeviceQueueCounts *queueCounts; /* [lane] */
 } KoloDeviceNetworkInvocation;
 

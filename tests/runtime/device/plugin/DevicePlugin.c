@@ -95,6 +95,7 @@ static KoloDeviceImage images[] = {
     {"cuda", "sm_100", NULL, 0, KOLO_DEVICE_CUBIN, 0},
     {"cuda", "sm_80", NULL, 0, KOLO_DEVICE_CUBIN, 0},
     {"hip", "gfx1234", noImage, sizeof(noImage), KOLO_DEVICE_HSACO, 0},
+    {"hip", "gfx90a", NULL, 0, KOLO_DEVICE_HSACO, 0},
 };
 static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
                                               sizeof(kernels) / sizeof(kernels[0]),
@@ -109,8 +110,8 @@ static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
 /* The first function that is called, and by one thread: it completes the table of images. */
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
 const KoloPlugin *kolo_plugin(void) {
-  images[1].data = kernelsBegin;
-  images[1].sizeBytes = (uint64_t)(kernelsEnd - kernelsBegin);
+  images[1].data = images[5].data = kernelsBegin;
+  images[1].sizeBytes = images[5].sizeBytes = (uint64_t)(kernelsEnd - kernelsBegin);
   images[2].data = images[3].data = cubinBegin;
   images[2].sizeBytes = images[3].sizeBytes = (uint64_t)(cubinEnd - cubinBegin);
   return &plugin;
