@@ -118,6 +118,18 @@ TEST(NetworkMemory, MemoryMayBeFreedWhileKernelsWaitForTheNetwork) {
         << provider;
 }
 
+TEST(NetworkMemory, AKernelThatWaitsInVainLeavesNothingRegistered) {
+  for (const char *provider : {"cxi", "verbs", "efa"}) {
+    auto body = [](Communicator &host) -> std::string {
+      Member member(host, {"networkHang", 10, 2}, {.lanes = 2, .timeoutMs = 300});
+      return expectFailure(member.finish(), StatusCode::Timeout, {"program networkHang, far.cpp:", "(host host"});
+    };
+    EXPECT_EQ(run({.provider = provider}, body, 300), "") << provider;
+    EXPECT_EQ(nics().numRegions, 0U) << provider;
+    EXPECT_EQ(nics().numClosedInUse, 0U) << provider;
+  }
+}
+
 TEST(NetworkMemory, WithoutDmaBufsItIsRegisteredByItsAddress) {
   EXPECT_EQ(run({.dmaBuf = "0"}, ofTwo), "");
   ScopedVariable older("STAND_IN_MINOR_VERSION", "19");
