@@ -1,7 +1,6 @@
 // Devices on several hosts whose inboxes and outboxes lie in memory of devices. The NICs of a stand-in for libfabric
 // reach memory of the stand-in driver's devices, which the host does not. What they write is visible after a flush.
 #include "../../network/fabric/standin/StandIn.h"
-#include "../../support/Sanitizers.h"
 #include "device/Graph.h"
 #include "device/HostThreads.h"
 #include "device/Member.h"
