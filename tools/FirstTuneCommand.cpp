@@ -112,7 +112,7 @@ void report(const std::vector<TunedGroup> &groups, const std::string &path) {
 } // namespace
 
 std::vector<std::string> defaultMeshes() {
-  std::set<int> ranks = {2, 4, 8, std::clamp(runtime::describeHost().cores, 2, runtime::maxRanks)};
+  std::set<int> ranks = {2, 4, 8, std::clamp(runtime::describeHost().cores, 2, runtime::maxRanksOfHost)};
   std::vector<std::string> meshes;
   for (int number : ranks)
     meshes.push_back(fmt::format("rank={}", number));

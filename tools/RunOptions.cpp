@@ -211,9 +211,10 @@ RankJob RunOptions::makeJob() const {
                                          ": with --device, all ranks are in one process, or launched");
   (void)counts.law(); // mistakes first
   runtime::Mesh parsedMesh = parseMesh(mesh);
-  if (parsedMesh.numRanks() > runtime::maxRanks)
+  const int most = ranksAs == "launched" ? runtime::maxRanks : runtime::maxRanksOfHost;
+  if (parsedMesh.numRanks() > most)
     throw ToolError(ExitCode::Usage, "--mesh: " + mesh + " has " + std::to_string(parsedMesh.numRanks()) +
-                                         " ranks; Kolo runs at most " + std::to_string(runtime::maxRanks));
+                                         " ranks; Kolo runs at most " + std::to_string(most));
   auto parsedType = runtime::parseDataType(type);
   if (!parsedType)
     throw ToolError(ExitCode::Usage, "--dtype: '" + type + "' is none of " + namesOfTypes());

@@ -51,9 +51,9 @@ std::vector<runtime::Mesh> TuneCommand::parseMeshes() const {
       throw ToolError(ExitCode::Usage, "--mesh: " + text +
                                            " has more than one dimension; on one host, tables are about meshes like "
                                            "rank=4");
-    if (mesh.numRanks() > runtime::maxRanks)
-      throw ToolError(ExitCode::Usage, fmt::format("--mesh: {} has {} ranks; one host runs at most {}", text,
-                                                   mesh.numRanks(), runtime::maxRanks));
+    if (const int most = isLaunched() ? runtime::maxRanks : runtime::maxRanksOfHost; mesh.numRanks() > most)
+      throw ToolError(ExitCode::Usage, fmt::format("--mesh: {} has {} ranks; {} at most {}", text, mesh.numRanks(),
+                                                   isLaunched() ? "Kolo runs" : "one host runs", most));
     parsed.insert_or_assign(mesh.numRanks(), mesh);
   }
   std::vector<runtime::Mesh> result;

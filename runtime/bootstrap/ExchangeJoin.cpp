@@ -207,7 +207,7 @@ Result<Meeting> ExchangeJoin::enter(const Result<Settings> &own) {
   // Rank 0 does not know yet whether the ranks are threads, so it makes memory that serves both.
   Status status = own.status();
   std::shared_ptr<ControlMemory> made;
-  if (rank == 0 && status.isOk()) {
+  if (rank == 0 && status.isOk() && size <= maxRanksOfHost) {
     Result<std::shared_ptr<ControlMemory>> created = createControl(RankKind::Processes, size, size);
     if (created.isOk())
       made = *created;
@@ -218,12 +218,19 @@ Result<Meeting> ExchangeJoin::enter(const Result<Settings> &own) {
     introduction.controlFd = made->memory.fd();
     introduction.controlBytes = made->memory.sizeBytes();
     introduction.controlAddress = reinterpret_cast<uintptr_t>(&made);
+  }
+  if (rank == 0 && status.isOk()) {
     introduction.world = randomWorld();
     copyText(likelyAddress(), introduction.address);
   }
   if (Status refused = exchange(introduction); !refused.isOk())
     return refused;
-  return areOnOneHost() ? meetHere(made) : meetHosts(*own);
+  if (!areOnOneHost())
+    return meetHosts(*own);
+  if (size > maxRanksOfHost)
+    return error(StatusCode::InvalidArgument, "a communicator has at most {} ranks on one host, not {}", maxRanksOfHost,
+                 size);
+  return meetHere(made);
 }
 
 Status checkPlace(int rank, int size) {

@@ -2,6 +2,8 @@
 #include "base/Error.h"
 #include "bootstrap/MultiHostJoin.h"
 #include "bootstrap/RendezvousAcceptor.h"
+#include "network/NetworkChoice.h"
+#include "peers/HostNetwork.h"
 
 #include <fmt/ranges.h>
 
@@ -35,13 +37,12 @@ private:
   Result<Meeting> meetHere();
   Result<Meeting> meetHosts(const HostMap &map);
   Result<Meeting> refuse(const Status &status);
-  Status gatherArrivals(Roster &roster);
+  Status gatherArrivals(std::vector<Arrival> &arrivals);
+  Guidance guideAll(const HostMap &map, const std::vector<Arrival> &arrivals, const Status &refused);
   std::string ownAddress() const;
   Status missing() const;
   void answer(const Welcome &welcome, const HostMap &map = {});
-  bool isComplete() const {
-    return std::all_of(pids.begin(), pids.end(), [](int pid) { return pid != 0; });
-  }
+  bool isComplete() const { return numHere == pids.size(); }
 
   std::vector<int> missingRanks() const;
 
@@ -53,6 +54,7 @@ private:
   std::optional<RendezvousAcceptor> acceptor; // once this rank listens
   std::string listensAt;                      // for messages
   std::vector<int> pids;                      // by rank; 0: not here yet
+  size_t numHere = 1;                         // ranks, with this one
   std::vector<HostId> hosts;
   std::vector<std::string> hostNames;
   Status refusal, duplicate; // duplicate: two processes have the same rank
@@ -67,6 +69,7 @@ Status Host::admit(AdmittedConnection &connection, const Result<Hello> &said) {
                      environment.worldSize, hello.rank, hello.worldSize);
   if (hello.rank < 0 || hello.rank >= environment.worldSize)
     return error(StatusCode::Mismatch, "RANK {} is not below WORLD_SIZE {}", hello.rank, environment.worldSize);
+  numHere += pids[static_cast<size_t>(hello.rank)] == 0;
   pids[static_cast<size_t>(hello.rank)] = hello.pid;
   hosts[static_cast<size_t>(hello.rank)] = hello.host;
   hostNames[static_cast<size_t>(hello.rank)] = hello.hostName;
@@ -76,10 +79,12 @@ Status Host::admit(AdmittedConnection &connection, const Result<Hello> &said) {
 
 /// Whether the rank has said Hello and still waits. One that has ended makes room for another process.
 bool Host::isThere(int rank) {
+  if (pids[static_cast<size_t>(rank)] == 0)
+    return false;
   std::vector<AdmittedConnection> &inside = acceptor->admitted();
   auto first = std::ranges::find(inside, rank, &AdmittedConnection::rank);
   if (first == inside.end())
-    return pids[static_cast<size_t>(rank)] != 0; // rank 0
+    return true; // rank 0
   std::byte next;
   ssize_t got = recv(first->socket.descriptor(), &next, sizeof(next), MSG_PEEK | MSG_DONTWAIT);
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)))
@@ -150,6 +155,8 @@ Status Host::gather() {
       return missing();
     if (!isComplete() && refusal.isOk() && Clock::now() >= patientUntil)
       refusal = duplicate;
+    if (!acceptor->mayDisagree())
+      continue;
     if (Status status = acceptor->disagreement(missingRanks()); !status.isOk() && refusal.isOk())
       refusal = status;
   }
@@ -158,10 +165,11 @@ Status Host::gather() {
 
 /// Answers everybody who has said Hello. Who gets an error gets nothing else.
 void Host::answer(const Welcome &welcome, const HostMap &map) {
+  const HostLayout layout(map);
   for (AdmittedConnection &connection : acceptor->admitted()) { // the join notices a rank that ended meanwhile
     Welcome own = welcome;
     if (connection.rank >= 0 && map.numHosts() > 1) {
-      std::vector<int> here = map.ranksOf(map.hostOf[static_cast<size_t>(connection.rank)]);
+      const std::vector<int> &here = layout.ranksOf(map.hostOf[static_cast<size_t>(connection.rank)]);
       own.leader = here.front();
       own.numHere = static_cast<int>(here.size());
     }
@@ -214,7 +222,7 @@ std::string Host::ownAddress() const {
   return {};
 }
 
-Status Host::gatherArrivals(Roster &roster) {
+Status Host::gatherArrivals(std::vector<Arrival> &arrivals) {
   Status first;
   for (AdmittedConnection &connection : acceptor->admitted()) {
     if (connection.rank < 0)
@@ -231,7 +239,7 @@ Status Host::gatherArrivals(Roster &roster) {
     if (!status.isOk() && first.isOk())
       first = rankError(status.code(), connection.rank, "rank {}: {}", connection.rank, status.message());
     if (status.isOk())
-      roster.arrivals[static_cast<size_t>(connection.rank)] = *place;
+      arrivals[static_cast<size_t>(connection.rank)] = *place;
   }
   return first;
 }
@@ -245,18 +253,45 @@ Result<Meeting> Host::meetHosts(const HostMap &map) {
   deadline = Clock::now() + std::chrono::milliseconds(timeoutMs); // as for the others, however late the last one came
   MultiHostJoin join({environment.rank, environment.worldSize, 0, static_cast<int>(map.ranksOf(0).size())},
                      {welcome.world, secret}, settings);
-  Roster roster;
-  roster.map = map;
-  roster.arrivals.resize(pids.size());
-  roster.arrivals[0] = join.listen(ownAddress());
-  Status status = gatherArrivals(roster);
-  roster.refusal = roster.arrivals[0].refusal.isOk() ? status : roster.arrivals[0].refusal;
-  std::vector<std::byte> bytes = write(roster);
-  for (AdmittedConnection &connection : acceptor->admitted())
-    if (connection.rank >= 0)
-      (void)connection.socket.sendAll(bytes.data(), bytes.size(), deadline);
-  status = join.open(roster);
-  return status.isOk() ? join.connect(roster) : Result<Meeting>(status);
+  std::vector<Arrival> arrivals(pids.size());
+  arrivals[0] = join.listen(ownAddress());
+  const Status status = gatherArrivals(arrivals);
+  const Status refused = arrivals[0].refusal.isOk() ? status : arrivals[0].refusal;
+  return join.meetBy(guideAll(map, arrivals, refused));
+}
+
+/// Tells each other rank what it must know, or why there is no world. Returns what this rank must know.
+Guidance Host::guideAll(const HostMap &map, const std::vector<Arrival> &arrivals, const Status &refused) {
+  std::vector<Endpoint> endpoints;
+  for (const Arrival &each : arrivals)
+    endpoints.push_back(each.endpoint);
+  Guidance guidance;
+  Result<std::string> provider = refused.isOk() ? HostNetwork::choose(endpoints) : Result<std::string>(refused);
+  guidance.refusal = provider.status();
+  std::vector<std::vector<int>> ranksOf(static_cast<size_t>(map.numHosts()));
+  for (size_t rank = 0; rank < pids.size(); ++rank) {
+    ranksOf[static_cast<size_t>(map.hostOf[rank])].push_back(static_cast<int>(rank));
+    if (guidance.refusal.isOk())
+      (void)takeOffer(endpoints[rank]);
+  }
+  const GuideBook book(ranksOf, map.names, pids, std::move(endpoints), provider.isOk() ? *provider : "");
+  auto guide = [&](int rank) {
+    const Arrival &leader =
+        arrivals[static_cast<size_t>(ranksOf[static_cast<size_t>(map.hostOf[static_cast<size_t>(rank)])].front())];
+    guidance.control = {leader.pid, leader.controlFd, leader.controlBytes};
+    if (guidance.refusal.isOk())
+      guidance.guide = book.guideFor(rank);
+  };
+  for (AdmittedConnection &connection : acceptor->admitted()) {
+    if (connection.rank < 0)
+      continue;
+    guide(connection.rank);
+    std::vector<std::byte> bytes = write(guidance);
+    (void)connection.socket.sendAll(bytes.data(), bytes.size(), deadline);
+  }
+  acceptor->admitted().clear();
+  guide(0);
+  return guidance;
 }
 
 Result<Meeting> Host::run() {

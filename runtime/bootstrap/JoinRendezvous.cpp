@@ -21,7 +21,7 @@ public:
   RendezvousClient(const RankEnvironment &ownEnvironment, const OptionalKey &worldSecret, Clock::time_point latest)
       : environment(ownEnvironment), secret(worldSecret), deadline(latest) {}
 
-  /// The connection stays open for the Arrival and the Roster.
+  /// The connection stays open for the Arrival and the Guidance.
   Result<Welcome> greet(const HostId &host, Socket &socket);
 
 private:
@@ -105,26 +105,27 @@ Result<Welcome> RendezvousClient::greet(const HostId &host, Socket &socket) {
   return parseWelcome(bytes);
 }
 
-/// Receives the Roster: its head first, which says how long it is.
-Result<Roster> receiveRoster(const RankEnvironment &environment, Socket &socket, Clock::time_point deadline) {
-  std::vector<std::byte> bytes(rosterHeadBytes);
+/// Receives the Guidance: its head first, which says how long it is.
+Result<Guidance> receiveGuidance(const RankEnvironment &environment, Socket &socket, Clock::time_point deadline) {
+  std::vector<std::byte> bytes(guidanceHeadBytes);
   auto receive = [&](size_t from) -> Status {
     Result<size_t> got = socket.receive(bytes.data() + from, bytes.size() - from, deadline);
     if (!got.isOk())
-      return rankError(got.status().code(), 0, "rank {} waited for the roster of rank 0: {}", environment.rank,
-                       got.status().message());
-    return *got == bytes.size() - from ? Status()
-                                       : rankError(StatusCode::PeerLost, 0, "rank 0 ended before it sent its roster");
+      return rankError(got.status().code(), 0, "rank {} waited for rank 0 to say where others are: {}",
+                       environment.rank, got.status().message());
+    return *got == bytes.size() - from
+               ? Status()
+               : rankError(StatusCode::PeerLost, 0, "rank 0 ended before it said where others are");
   };
   if (Status status = receive(0); !status.isOk())
     return status;
-  Result<size_t> restBytes = rosterRestBytes(bytes, environment.worldSize);
+  Result<size_t> restBytes = guidanceRestBytes(bytes, environment.worldSize);
   if (!restBytes.isOk())
     return restBytes.status();
-  bytes.resize(rosterHeadBytes + *restBytes);
-  if (Status status = receive(rosterHeadBytes); !status.isOk())
+  bytes.resize(guidanceHeadBytes + *restBytes);
+  if (Status status = receive(guidanceHeadBytes); !status.isOk())
     return status;
-  return parseRoster(bytes, environment.worldSize);
+  return parseGuidance(bytes, environment.worldSize);
 }
 
 /// Ranks are on several hosts.
@@ -138,9 +139,8 @@ Result<Meeting> meetHosts(const RankEnvironment &environment, const Settings &se
   if (Status status = socket.sendAll(place.data(), place.size(), deadline); !status.isOk())
     return rankError(status.code(), 0, "rank {} cannot tell rank 0 where it listens: {}", environment.rank,
                      status.message());
-  Result<Roster> roster = receiveRoster(environment, socket, deadline);
-  Status status = roster.isOk() ? join.open(*roster) : roster.status();
-  return status.isOk() ? join.connect(*roster) : Result<Meeting>(status);
+  Result<Guidance> guidance = receiveGuidance(environment, socket, deadline);
+  return guidance.isOk() ? join.meetBy(*guidance) : Result<Meeting>(guidance.status());
 }
 
 /// Whether another attempt may succeed, because rank 0 may not listen yet.

@@ -34,7 +34,7 @@ Result<int> readNumber(const char *name, int least, int most, const char *what) 
 }
 
 Result<LaunchedRank> read(const Launcher &launcher) {
-  Result<int> size = readNumber(launcher.size, 1, maxRanks, "a number of ranks from 1 to 4096");
+  Result<int> size = readNumber(launcher.size, 1, maxRanks, "a number of ranks from 1 to 131072");
   Result<int> rank = readNumber(launcher.rank, 0, std::numeric_limits<int>::max(), "a rank");
   std::string problems = size.isOk() ? "" : size.status().message();
   if (!rank.isOk())
@@ -61,7 +61,7 @@ size_t launchedRanksHere() {
   int most = 0;
   for (const char *name : {"LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
     if (const char *text = variable(name))
-      most = std::max(most, parseInt(text, 0, maxRanks).value_or(0));
+      most = std::max(most, parseInt(text, 0, maxRanksOfHost).value_or(0));
   return static_cast<size_t>(most);
 }
 

@@ -15,6 +15,8 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <string_view>
+#include <unordered_map>
 
 namespace kolo::runtime {
 namespace {
@@ -151,14 +153,12 @@ std::string likelyAddress() {
 
 HostMap mapHosts(std::span<const HostId> hosts, std::span<const std::string> names) {
   HostMap map;
-  std::vector<const HostId *> ids;
+  std::unordered_map<std::string_view, int> numbers;
   for (size_t rank = 0; rank < hosts.size(); ++rank) {
-    auto found = std::ranges::find_if(ids, [&](const HostId *id) { return *id == hosts[rank]; });
-    map.hostOf.push_back(static_cast<int>(found - ids.begin()));
-    if (found != ids.end())
-      continue;
-    ids.push_back(&hosts[rank]);
-    map.names.push_back(names[rank]);
+    auto [found, isNew] = numbers.try_emplace(hosts[rank].text, map.numHosts());
+    map.hostOf.push_back(found->second);
+    if (isNew)
+      map.names.push_back(names[rank]);
   }
   return map;
 }
@@ -198,27 +198,52 @@ Arrival MultiHostJoin::listen(const std::string &address) {
   return own;
 }
 
+Status MultiHostJoin::openSegment(const ControlPlace &leadersPlace) {
+  if (control)
+    return {};
+  Result<std::shared_ptr<ControlMemory>> opened = openControl(leadersPlace, place.numRanks, place.numHere);
+  if (!opened.isOk())
+    return rankError(opened.status().code(), place.leader,
+                     "rank {} cannot open the control segment of rank {} on this host: {}", place.rank, place.leader,
+                     opened.status().message());
+  control = *opened;
+  return {};
+}
+
 Status MultiHostJoin::open(const Roster &roster) {
-  if (!roster.refusal.isOk())
-    return roster.refusal;
   std::vector<int> own = roster.map.ranksOf(roster.map.hostOf[static_cast<size_t>(place.rank)]);
   if (own.front() != place.leader || own.size() != static_cast<size_t>(place.numHere))
     return rankError(StatusCode::Mismatch, 0,
                      "rank 0 told rank {} that rank {} is the lowest of {} on its host, then rank {} of {}", place.rank,
                      place.leader, place.numHere, own.front(), own.size());
-  if (!control) {
-    const Arrival &leader = roster.arrivals[static_cast<size_t>(place.leader)];
-    Result<std::shared_ptr<ControlMemory>> opened =
-        openControl({leader.pid, leader.controlFd, leader.controlBytes}, place.numRanks, place.numHere);
-    if (!opened.isOk())
-      return rankError(opened.status().code(), place.leader,
-                       "rank {} cannot open the control segment of rank {} on this host: {}", place.rank, place.leader,
-                       opened.status().message());
-    control = *opened;
-  }
+  const Arrival &leader = roster.arrivals[static_cast<size_t>(place.leader)];
+  if (Status status = openSegment({leader.pid, leader.controlFd, leader.controlBytes}); !status.isOk())
+    return status;
   for (size_t i = 0; i < own.size(); ++i)
     control->control.block(static_cast<int>(i)).pid.store(roster.arrivals[static_cast<size_t>(own[i])].pid);
   return {};
+}
+
+/// Its own number and its leader's are in memory before anybody waits for either, so that their ends are noticed.
+Result<Meeting> MultiHostJoin::meetBy(const Guidance &guidance) {
+  if (!guidance.refusal.isOk())
+    return guidance.refusal;
+  const std::vector<Neighbour> &here = guidance.guide.here;
+  const bool isLeader = place.rank == place.leader;
+  if (isLeader != !here.empty() ||
+      (isLeader && (here.front().rank != place.rank || here.size() != static_cast<size_t>(place.numHere))))
+    return rankError(StatusCode::Mismatch, 0,
+                     "rank 0 told rank {} that rank {} is the lowest of {} on its host, and then of {} ranks there",
+                     place.rank, place.leader, place.numHere, here.size());
+  if (Status status = openSegment(guidance.control); !status.isOk())
+    return status;
+  for (size_t i = 0; i < here.size(); ++i)
+    control->control.block(static_cast<int>(i)).pid.store(here[i].pid);
+  if (!isLeader)
+    control->control.block(0).pid.store(guidance.control.pid);
+  const int timeoutMs = settings.connectMs ? settings.connectMs : settings.timeoutMs;
+  Status status = links->connectBy(guidance.guide, {place.leader, control->control, control}, timeoutMs);
+  return status.isOk() ? Result(Meeting{control, links}) : Result<Meeting>(status);
 }
 
 Result<Meeting> MultiHostJoin::connect(const Roster &roster) {

@@ -25,6 +25,12 @@ struct WorldKey {
   OptionalKey key; // of this world alone
 };
 
+/// Where all ranks of several hosts are, for those that the caller connects.
+struct Roster {
+  HostMap map;
+  std::vector<Arrival> arrivals; // by rank
+};
+
 class MultiHostJoin {
 public:
   MultiHostJoin(const RankPlace &ownPlace, const WorldKey &itsWorld, const Settings &ownSettings)
@@ -33,12 +39,16 @@ public:
   /// Listens by KOLO_NETWORK_INTERFACE, or else at the numeric address. A leader makes its host's control segment. A
   /// failure is in the Arrival.
   Arrival listen(const std::string &address);
-  /// Opens its host's control segment. Requires an Arrival without failure, or returns the roster's refusal.
+  /// Opens its host's control segment. Requires an Arrival without failure.
   Status open(const Roster &roster);
   /// After `open`: blocks until this rank is connected to its neighbours.
   Result<Meeting> connect(const Roster &roster);
+  /// Both, and blocks until this rank knows where all others are. Returns the refusal in it.
+  Result<Meeting> meetBy(const Guidance &guidance);
 
 private:
+  Status openSegment(const ControlPlace &leadersPlace);
+
   RankPlace place;
   WorldKey world;
   const Settings &settings;

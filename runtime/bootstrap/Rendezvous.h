@@ -6,7 +6,8 @@
 // If all ranks are on one host, nothing else uses the network.
 //
 // If they are on several hosts, the rank with the lowest number on each host makes a control segment there. Every rank
-// listens, and sends rank 0 an Arrival. Rank 0 sends the Roster of all Arrivals to all ranks, and they connect.
+// listens, and sends rank 0 an Arrival. Rank 0 sends each rank a Guidance, which names its neighbours, and they
+// connect. The lowest ranks of the hosts tell each other where all ranks are: see RosterRounds.
 #pragma once
 
 #include "base/Environment.h"

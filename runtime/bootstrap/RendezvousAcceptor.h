@@ -43,6 +43,8 @@ public:
   size_t numStrangers() const { return acceptor.numStrangers(); }
   /// See Acceptor.
   const char *whatIsLacking() const { return acceptor.whatIsLacking(); }
+  /// Whether any rank cannot join, so that `disagreement` may tell.
+  bool mayDisagree() const { return !claims.empty(); }
   /// Mismatch: who came in the name of the missing ranks cannot join, for the same reason on all of them; says why. Ok
   /// if a rank may still come.
   Status disagreement(const std::vector<int> &missing) const;

@@ -11,10 +11,11 @@ namespace kolo::runtime {
 namespace {
 
 constexpr std::string_view openingMagic = "KOLOOPEN", challengeMagic = "KOLOCHAL", helloMagic = "KOLOHELO",
-                           welcomeMagic = "KOLOWELC", arrivalMagic = "KOLOARRI", rosterMagic = "KOLOROST";
+                           welcomeMagic = "KOLOWELC", arrivalMagic = "KOLOARRI", guidanceMagic = "KOLOGUID";
 constexpr uint32_t nativeOrder = std::endian::native == std::endian::little ? 1 : 2; // data is sent as it is
 constexpr uint32_t firstVersionWithOpening = 3; // before it, ranks began with a Hello, and rank 0 with a Welcome
-constexpr size_t entryBytes = 4 * 4 + 8 + 64;
+constexpr size_t contactBytes = 2 * 4 + hostNameBytes + sizeof(Endpoint);
+constexpr size_t neighbourBytes = 2 * 4 + sizeof(Endpoint);
 
 using Writer = Cursor<std::byte>;
 using Reader = Cursor<const std::byte>;
@@ -46,15 +47,6 @@ Result<StatusCode> readCode(Reader &reader) {
   if (code < 0 || code > static_cast<int32_t>(StatusCode::DeviceError))
     return error(StatusCode::Mismatch, "the rendezvous got the unknown error code {}", code);
   return static_cast<StatusCode>(code);
-}
-
-void putEntry(Writer &writer, int host, const Arrival &place) {
-  writer.put(static_cast<int32_t>(host));
-  writer.put(static_cast<int32_t>(place.pid));
-  writer.put(static_cast<int32_t>(place.controlFd));
-  writer.put(uint32_t(0));
-  writer.put(place.controlBytes);
-  std::ranges::copy(place.endpoint, writer.next(place.endpoint.size()).begin());
 }
 
 } // namespace
@@ -220,89 +212,116 @@ Result<Arrival> parseArrival(std::span<const std::byte, arrivalBytes> bytes) {
   return place;
 }
 
-std::vector<std::byte> write(const Roster &roster) {
-  size_t numHosts = roster.refusal.isOk() ? roster.map.names.size() : 0;
-  size_t numRanks = roster.refusal.isOk() ? roster.arrivals.size() : 0;
-  std::vector<std::byte> bytes(rosterHeadBytes + numHosts * hostNameBytes + numRanks * entryBytes);
+std::vector<std::byte> write(const Guidance &guidance) {
+  const Guide &guide = guidance.guide;
+  std::vector<std::byte> bytes(guidanceHeadBytes + guide.contacts.size() * contactBytes +
+                               guide.here.size() * neighbourBytes);
   Writer writer(bytes);
-  putHead(writer, rosterMagic);
-  writer.put(static_cast<int32_t>(roster.refusal.code()));
-  writer.put(static_cast<int32_t>(roster.refusal.rank()));
-  writer.put(static_cast<uint32_t>(numRanks));
-  writer.put(static_cast<uint32_t>(numHosts));
-  writer.put(uint32_t(0));
-  writer.putText(roster.refusal.message(), messageTextBytes);
-  for (size_t host = 0; host < numHosts; ++host)
-    writer.putText(roster.map.names[host], hostNameBytes);
-  for (size_t rank = 0; rank < numRanks; ++rank)
-    putEntry(writer, roster.map.hostOf[rank], roster.arrivals[rank]);
+  putHead(writer, guidanceMagic);
+  writer.put(static_cast<int32_t>(guidance.refusal.code()));
+  writer.put(static_cast<int32_t>(guidance.refusal.rank()));
+  for (int number : {guide.numHosts, guide.host, static_cast<int>(guide.contacts.size()),
+                     static_cast<int>(guide.here.size()), guidance.control.pid, guidance.control.fd})
+    writer.put(static_cast<int32_t>(number));
+  writer.put(guidance.control.sizeBytes);
+  writer.putText(guide.provider, providerTextBytes);
+  writer.putText(guide.hostName, hostNameBytes);
+  writer.putText(guidance.refusal.message(), messageTextBytes);
+  for (const Contact &one : guide.contacts) {
+    writer.put(static_cast<int32_t>(one.rank));
+    writer.put(static_cast<int32_t>(one.host));
+    writer.putText(one.hostName, hostNameBytes);
+    std::ranges::copy(one.endpoint, writer.next(one.endpoint.size()).begin());
+  }
+  for (const Neighbour &one : guide.here) {
+    writer.put(static_cast<int32_t>(one.rank));
+    writer.put(static_cast<int32_t>(one.pid));
+    std::ranges::copy(one.endpoint, writer.next(one.endpoint.size()).begin());
+  }
   return bytes;
 }
 
 namespace {
 
-struct RosterHead {
-  uint32_t numRanks = 0, numHosts = 0;
+struct GuidanceHead {
+  Guidance guidance; // without contacts and neighbours
+  size_t numContacts = 0, numHere = 0;
 };
 
 /// Or the refusal in it.
-Result<RosterHead> readRosterHead(Reader &reader, int numRanks) {
-  if (Status status = readHead(reader, rosterMagic); !status.isOk())
+Result<GuidanceHead> readGuidanceHead(Reader &reader, int numRanks) {
+  if (Status status = readHead(reader, guidanceMagic); !status.isOk())
     return status;
   Result<StatusCode> code = readCode(reader);
   if (!code.isOk())
     return code.status();
   auto culprit = reader.get<int32_t>();
-  RosterHead head;
-  head.numRanks = reader.get<uint32_t>();
-  head.numHosts = reader.get<uint32_t>();
-  auto zero = reader.get<uint32_t>();
+  GuidanceHead head;
+  Guide &guide = head.guidance.guide;
+  guide.numHosts = reader.get<int32_t>();
+  guide.host = reader.get<int32_t>();
+  auto numContacts = reader.get<int32_t>(), numHere = reader.get<int32_t>();
+  head.guidance.control.pid = reader.get<int32_t>();
+  head.guidance.control.fd = reader.get<int32_t>();
+  head.guidance.control.sizeBytes = reader.get<uint64_t>();
+  guide.provider = reader.getText(providerTextBytes);
+  guide.hostName = reader.getText(hostNameBytes);
   std::string message = reader.getText(messageTextBytes);
   if (*code != StatusCode::Ok)
     return Status(*code, message, culprit);
-  if (zero != 0 || head.numRanks != static_cast<uint32_t>(numRanks) || head.numHosts < 2 ||
-      head.numHosts > head.numRanks)
-    return error(StatusCode::Mismatch, "rank 0 sent a roster of {} ranks on {} hosts to one of {} ranks", head.numRanks,
-                 head.numHosts, numRanks);
+  if (guide.numHosts < 2 || guide.numHosts > numRanks || guide.host < 0 || guide.host >= guide.numHosts ||
+      numContacts < 1 || numContacts >= numRanks || numHere < 0 || numHere >= numRanks)
+    return error(StatusCode::Mismatch,
+                 "rank 0 sent a guidance for host {} of {}, with {} contacts and {} neighbours, to one of {} ranks",
+                 guide.host, guide.numHosts, numContacts, numHere, numRanks);
+  head.numContacts = static_cast<size_t>(numContacts);
+  head.numHere = static_cast<size_t>(numHere);
   return head;
 }
 
 } // namespace
 
-Result<size_t> rosterRestBytes(std::span<const std::byte> head, int numRanks) {
+Result<size_t> guidanceRestBytes(std::span<const std::byte> head, int numRanks) {
   Reader reader(head);
-  Result<RosterHead> read = readRosterHead(reader, numRanks);
+  Result<GuidanceHead> read = readGuidanceHead(reader, numRanks);
   if (!read.isOk())
     return read.status();
-  return read->numHosts * hostNameBytes + read->numRanks * entryBytes;
+  return read->numContacts * contactBytes + read->numHere * neighbourBytes;
 }
 
-Result<Roster> parseRoster(std::span<const std::byte> bytes, int numRanks) {
+Result<Guidance> parseGuidance(std::span<const std::byte> bytes, int numRanks) {
   Reader reader(bytes);
-  Result<RosterHead> head = readRosterHead(reader, numRanks);
+  Result<GuidanceHead> head = readGuidanceHead(reader, numRanks);
   if (!head.isOk())
     return head.status();
-  Roster roster;
-  for (uint32_t host = 0; host < head->numHosts; ++host)
-    roster.map.names.push_back(reader.getText(hostNameBytes));
-  for (uint32_t rank = 0; rank < head->numRanks; ++rank) {
-    auto host = reader.get<int32_t>();
-    Arrival place;
-    place.pid = reader.get<int32_t>();
-    place.controlFd = reader.get<int32_t>();
-    auto zero = reader.get<uint32_t>();
-    place.controlBytes = reader.get<uint64_t>();
-    std::ranges::copy(reader.next(place.endpoint.size()), place.endpoint.begin());
-    if (zero != 0 || host < 0 || static_cast<uint32_t>(host) >= head->numHosts)
-      return error(StatusCode::Mismatch, "rank 0 sent a roster with rank {} on host {} of {}", rank, host,
-                   head->numHosts);
-    roster.map.hostOf.push_back(host);
-    roster.arrivals.push_back(place);
+  Guide &guide = head->guidance.guide;
+  bool areRight = true;
+  for (size_t i = 0; i < head->numContacts; ++i) {
+    Contact &one = guide.contacts.emplace_back();
+    one.rank = reader.get<int32_t>();
+    one.host = reader.get<int32_t>();
+    one.hostName = reader.getText(hostNameBytes);
+    std::ranges::copy(reader.next(one.endpoint.size()), one.endpoint.begin());
+    areRight &= one.rank >= 0 && one.rank < numRanks && one.host >= 0 && one.host < guide.numHosts &&
+                one.host != guide.host && one.endpoint != Endpoint();
   }
-  for (int host = 0; host < roster.map.numHosts(); ++host)
-    if (std::ranges::find(roster.map.hostOf, host) == roster.map.hostOf.end())
-      return error(StatusCode::Mismatch, "rank 0 sent a roster with no rank on host {} of {}", host, head->numHosts);
-  return roster;
+  for (size_t i = 0; i < head->numHere; ++i) {
+    Neighbour &one = guide.here.emplace_back();
+    one.rank = reader.get<int32_t>();
+    one.pid = reader.get<int32_t>();
+    std::ranges::copy(reader.next(one.endpoint.size()), one.endpoint.begin());
+    areRight &= one.rank >= 0 && one.rank < numRanks && one.endpoint != Endpoint() &&
+                (i == 0 || one.rank > guide.here[i - 1].rank);
+  }
+  const Rounds rounds{guide.numHosts};
+  auto isKnown = [&](int host) {
+    return std::ranges::find(guide.contacts, host, &Contact::host) != guide.contacts.end();
+  };
+  for (int round = 0; !guide.here.empty() && round < rounds.number(); ++round)
+    areRight &= isKnown(rounds.target(guide.host, round)) && isKnown(rounds.source(guide.host, round));
+  if (!areRight)
+    return error(StatusCode::Mismatch, "rank 0 sent a guidance that no rank 0 sends");
+  return head->guidance;
 }
 
 } // namespace kolo::runtime

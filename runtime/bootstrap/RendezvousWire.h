@@ -3,6 +3,7 @@
 
 #include "bootstrap/Rendezvous.h"
 #include "network/ControlTransport.h"
+#include "peers/RosterRounds.h"
 
 #include <array>
 #include <cstddef>
@@ -13,9 +14,9 @@
 
 namespace kolo::runtime {
 
-inline constexpr uint32_t rendezvousVersion = 4;
+inline constexpr uint32_t rendezvousVersion = 5;
 inline constexpr size_t magicBytes = 8;
-inline constexpr size_t hostNameBytes = 64, messageTextBytes = 256; // texts, with the zero at the end
+inline constexpr size_t messageTextBytes = 256; // of texts, with the zero at the end
 
 /// The first message of a rank to rank 0. Nobody has proved anything yet.
 struct Opening {
@@ -71,10 +72,10 @@ struct Arrival {
 };
 
 /// From rank 0 to every rank of several hosts.
-struct Roster {
-  Status refusal; // not Ok: there is no world
-  HostMap map;
-  std::vector<Arrival> arrivals; // by rank
+struct Guidance {
+  Status refusal;       // not Ok: there is no world
+  ControlPlace control; // of the receiver's host
+  Guide guide;
 };
 
 inline constexpr size_t openingBytes = magicBytes + 4 * 4 + sizeof(Nonce);
@@ -82,7 +83,9 @@ inline constexpr size_t challengeBytes = magicBytes + 2 * 4 + sizeof(Nonce) + si
 inline constexpr size_t helloBytes = magicBytes + 5 * 4 + HostId::maxBytes + hostNameBytes;
 inline constexpr size_t welcomeBytes = magicBytes + 7 * 4 + 4 + 8 + 16 + messageTextBytes;
 inline constexpr size_t arrivalBytes = magicBytes + 4 + 4 + 4 + 4 + 8 + 64 + messageTextBytes;
-inline constexpr size_t rosterHeadBytes = magicBytes + 5 * 4 + 4 + messageTextBytes;
+inline constexpr size_t providerTextBytes = 32;
+inline constexpr size_t guidanceHeadBytes =
+    magicBytes + 4 + 2 * 4 + 4 * 4 + 2 * 4 + 8 + providerTextBytes + hostNameBytes + messageTextBytes;
 using OpeningBytes = std::array<std::byte, openingBytes>;
 using ChallengeBytes = std::array<std::byte, challengeBytes>;
 using HelloBytes = std::array<std::byte, helloBytes>;
@@ -94,7 +97,7 @@ ChallengeBytes write(const Challenge &challenge);
 HelloBytes write(const Hello &hello);
 WelcomeBytes write(const Welcome &welcome);
 ArrivalBytes write(const Arrival &place);
-std::vector<std::byte> write(const Roster &roster);
+std::vector<std::byte> write(const Guidance &guidance);
 
 /// Whether the first bytes may be of such a message.
 bool beginsOpening(std::span<const std::byte> bytes);
@@ -111,8 +114,8 @@ Result<Challenge> parseChallenge(std::span<const std::byte, challengeBytes> byte
 Result<Hello> parseHello(std::span<const std::byte, helloBytes> bytes);
 Result<Welcome> parseWelcome(std::span<const std::byte, welcomeBytes> bytes);
 Result<Arrival> parseArrival(std::span<const std::byte, arrivalBytes> bytes);
-/// The bytes that follow the head of the roster of a world of so many ranks. Mismatch, or the refusal in it.
-Result<size_t> rosterRestBytes(std::span<const std::byte> head, int numRanks);
-Result<Roster> parseRoster(std::span<const std::byte> bytes, int numRanks);
+/// The bytes that follow the head of a guidance in a world of so many ranks. Mismatch, or the refusal in it.
+Result<size_t> guidanceRestBytes(std::span<const std::byte> head, int numRanks);
+Result<Guidance> parseGuidance(std::span<const std::byte> bytes, int numRanks);
 
 } // namespace kolo::runtime

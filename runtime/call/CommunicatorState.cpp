@@ -21,7 +21,7 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
           ranks->hosts().areSeveral() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }),
       plans(ranks->size()), aheadPlans(ranks->size()), lanes(*ranks) {
   const size_t numHere = ranks->hosts().ranksHere().size();
-  rules.isAlone = numHere == 1 && !ranks->hosts().others().empty() && !ranks->links()->network().writesByDevice();
+  rules.isAlone = numHere == 1 && ranks->hosts().areSeveral() && !ranks->links()->network().writesByDevice();
   rules.hasOneHost = !ranks->hosts().areSeveral();
   rules.cachedBytes = lastLevelCacheBytes() / 4 * 3 / numHere;
   ranks->setWatch([this] { return findDeparture(); });
@@ -196,6 +196,8 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState
     if (Status status = registerWindow({window.segment->data(), window.sizeBytes}, ++agreements, *ranks);
         !status.isOk())
       return ranks->abort(status);
+    if (ranks->size() > mostRanksConnected)
+      return windows;
     if (Status status = connectRanks(*ranks); !status.isOk())
       return status;
   }

@@ -203,8 +203,8 @@ Status resolvePeers(Plan &plan, const Exchange &exchange, const Peers &peers, Pe
     cells[index] = reinterpret_cast<Cell *>(*address);
   }
   // What ranks of other hosts publish comes here, and they read no places of blocks.
-  for (int peer : peers.hosts().others())
-    for (size_t turn = 0; plan.call.publishes && turn < RankBlock::numTurns; ++turn)
+  for (int peer = 0; plan.call.publishes && peer < peers.size(); ++peer)
+    for (size_t turn = 0; peers.isRemote(peer) && turn < RankBlock::numTurns; ++turn)
       plan.peers.published[turn][static_cast<size_t>(peer)] = exchange.published(peer, turn, plan.slotBytes());
   for (int peer = 0; plan.call.tables && peer < peers.size(); ++peer)
     addPlaces(plan, exchange, peer, peers.isRemote(peer));

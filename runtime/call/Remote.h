@@ -66,8 +66,11 @@ Status registerPlan(Plan &plan, uint64_t agreement, bool lendsOutput, Peers &pee
 Status lendAgain(Plan &plan, uint64_t agreement, Peers &peers);
 /// The same for a window. InvalidArgument, Mismatch.
 Status registerWindow(const Region &window, uint64_t agreement, Peers &peers);
-/// Connects this rank to all ranks of other hosts, which do the same: a Channel writes at any time, also while its peer
-/// is in no call. Timeout, PeerLost, Aborted: the communicator is aborted.
+/// In a world of so many ranks at most, ranks that exchange windows are all connected: a Channel writes at any time,
+/// also while its peer is in no call. In a larger one no rank could, so a Channel connects when it first writes.
+inline constexpr int mostRanksConnected = 4096;
+/// Connects this rank to all ranks of other hosts, which do the same. Timeout, PeerLost, Aborted: the communicator is
+/// aborted.
 Status connectRanks(Peers &peers);
 /// Lets them signal this rank's channels. Called once, before all others. InvalidArgument, Mismatch.
 Status registerChannels(Peers &peers);

@@ -157,8 +157,8 @@ Status DeviceState::open(std::span<const int> ordinals, std::span<const int> own
 
 Result<std::unique_ptr<DeviceState>> DeviceState::createLocal(std::span<const int> ordinals,
                                                               const DeviceOptions &options) {
-  if (ordinals.empty() || ordinals.size() > static_cast<size_t>(maxRanks))
-    return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks,
+  if (ordinals.empty() || ordinals.size() > static_cast<size_t>(maxRanksOfHost))
+    return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanksOfHost,
                  ordinals.size());
   std::unique_ptr<DeviceState> state(new DeviceState(options, static_cast<int>(ordinals.size())));
   std::vector<int> numbers(ordinals.size());

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,6 +38,13 @@ struct ControlOptions {
   std::function<void()> progress = {}; // not null: `connect` calls it between looks
 };
 
+/// Where all ranks are, in memory that ranks may share.
+class EndpointTable {
+public:
+  virtual ~EndpointTable() = default;
+  virtual Endpoint endpointOf(int rank) const = 0;
+};
+
 /// One rank's end. `mail`, `progress`, `idle` and all that tells a state may be called by several threads at once; all
 /// other functions by one thread alone.
 class ControlTransport {
@@ -47,7 +55,11 @@ public:
   /// Connects to the ranks of `now` alone, which do the same. With all others that have an endpoint this rank is
   /// connected when one of the two first sends something, or asks for it. Errors as Transport::connect; a later one is
   /// the Status of stateOf(peer).
-  virtual Status connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now) = 0;
+  /// `othersFollow`: more endpoints follow in `know`. Who comes before that is a stranger, if this rank does not know
+  /// it yet.
+  virtual Status connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now,
+                         bool othersFollow = false) = 0;
+  virtual void know(std::shared_ptr<const EndpointTable> endpoints) = 0;
   /// Asks for the connections with a rank: `stateOf` tells when its process has ended. Never blocks.
   virtual void ask(int peer) = 0;
   /// What carries puts and signals to the same peers, if nothing else does.

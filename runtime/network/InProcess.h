@@ -44,8 +44,9 @@ public:
   ~InProcess() override;
 
   Endpoint endpoint() const override { return {}; }
-  Status connect(std::span<const Endpoint> endpoints) override { return connect(endpoints, {}); }
-  Status connect(std::span<const Endpoint>, const std::vector<bool> &) override { return {}; }
+  Status connect(std::span<const Endpoint> endpoints) override { return connect(endpoints, {}, false); }
+  Status connect(std::span<const Endpoint>, const std::vector<bool> &, bool) override { return {}; }
+  void know(std::shared_ptr<const EndpointTable>) override {}
   void ask(int) override {}
   Transport &data() override { return *this; }
 

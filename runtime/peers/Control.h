@@ -5,6 +5,7 @@
 #include "kolo/runtime/Plugin.h"
 #include "kolo/runtime/Status.h"
 #include "memory/Location.h"
+#include "network/Transport.h"
 #include "wait/Cell.h"
 #include "wait/Seat.h"
 
@@ -19,6 +20,9 @@
 #include <utility>
 
 namespace kolo::runtime {
+
+/// The longest name of a host, with the zero at its end.
+inline constexpr size_t hostNameBytes = 64;
 
 enum class Presence : uint32_t { Absent, Joined, Left };
 
@@ -235,6 +239,7 @@ struct KeptRecords {
 /// What all ranks of the world announced, as the speaker of the host found out. Only where there are several hosts.
 struct alignas(cacheLineBytes) HostBlock {
   Counter gathered; // the number of the exchange: all that its other ranks announced is in their blocks
+  Counter roster;   // see RosterStage
   uint64_t plan[2]; // of exchange n in [n % 2]: the plan that all announced, 0 for records, or `differentPlans`
   RepeatCounts repeats[2];
   KeptRecords records[2];        // of exchange n in [n % 2], if `plan` is 0
@@ -242,11 +247,19 @@ struct alignas(cacheLineBytes) HostBlock {
   std::atomic<int64_t> lookedAt; // of its Clock: when it last saw that it waits for that rank
 };
 inline constexpr uint64_t differentPlans = UINT64_MAX;
+/// Of HostBlock::roster: how much of it is in memory.
+enum class RosterStage : uint64_t { Nothing, HasProcesses, IsWhole };
+
+/// Where every rank of a world of several hosts is, in memory that the ranks of this host share.
+struct RosterEntry {
+  Endpoint endpoint;   // without its offer of a network
+  int32_t hostPlusOne; // 0: unknown yet
+};
 
 /// A view of the segment: an AbortRecord, a HostBlock, and one RankBlock for each rank of this host. Then the channels'
 /// cells by receiver, sender and id; receivers are the ranks of this host alone. Then what ranks of other hosts
-/// publish. Where there are several hosts, the kernel gives pages for cells and for what others publish when they are
-/// first used.
+/// publish, and the roster. Where there are several hosts, the kernel gives pages for cells and all behind them when
+/// they are first used.
 class Control {
 public:
   Control() = default;
@@ -254,7 +267,9 @@ public:
   Control(std::byte *memory, int numRanks, int ranksHere) : base(memory), ranks(numRanks), here(ranksHere) {}
 
   static size_t sizeBytes(int numRanks, int numHere) {
-    return farOffset(numRanks, numHere) + (numHere < numRanks ? 2 * farBytes(numRanks) : 0);
+    auto n = static_cast<size_t>(numRanks);
+    return farOffset(numRanks, numHere) +
+           (numHere < numRanks ? 2 * farBytes(numRanks) + n * (sizeof(RosterEntry) + hostNameBytes) : 0);
   }
   /// Of them, those that every communicator uses; they come first.
   static size_t usedBytes(int numRanks, int numHere) {
@@ -283,6 +298,13 @@ public:
   FarInput &farInput(int rank, size_t turn, size_t slotBytes) const {
     std::byte *ofTurn = base + farOffset(ranks, here) + turn % 2 * farBytes(ranks);
     return *reinterpret_cast<FarInput *>(ofTurn + static_cast<size_t>(rank) * (FarInput::headBytes + slotBytes));
+  }
+  /// By rank, and by host: texts that end with a zero. There are as many hosts as ranks at most.
+  RosterEntry *rosterEntries() const {
+    return reinterpret_cast<RosterEntry *>(base + farOffset(ranks, here) + 2 * farBytes(ranks));
+  }
+  char *rosterName(int host) const {
+    return reinterpret_cast<char *>(rosterEntries() + ranks) + static_cast<size_t>(host) * hostNameBytes;
   }
   /// The bytes of a slot for so many.
   static constexpr size_t slotBytesFor(size_t sizeBytes) { return (sizeBytes + 15) / 16 * 16; }

@@ -14,16 +14,28 @@
 #include "peers/HostNetwork.h"
 #include "peers/HostRounds.h"
 #include "peers/Hosts.h"
+#include "peers/RosterRounds.h"
+#include "peers/WatchedProcess.h"
+#include "wait/Clock.h"
 #include "wait/Wait.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace kolo::runtime {
+
+/// The speaker of this host, and the control segment that it made.
+struct SpeakerPlace {
+  int rank = 0;
+  Control control;
+  std::shared_ptr<const void> keeper; // of its memory
+};
 
 class HostLinks final : public NetworkWait {
 public:
@@ -38,6 +50,9 @@ public:
   /// Connects to the neighbours: see ControlTransport::connect. `endpoints`: by rank; of those of this host, only their
   /// choice of a network counts.
   Status connect(const HostMap &map, std::span<const Endpoint> endpoints, const Control &control);
+  /// The same of a rank that knows its guide alone. Blocks until it knows where all ranks are. `timeoutMs`: for the
+  /// latter. Timeout, PeerLost: with the rank, and as above.
+  Status connectBy(const Guide &guide, const SpeakerPlace &speaker, int timeoutMs);
 
   const Hosts &hosts() const { return *places; }
   HostNetwork &network() const { return *net; }
@@ -72,6 +87,11 @@ private:
   /// The given options, with what this object does for a network.
   ControlOptions optionsFor(const ControlOptions &place);
   Status meetNeighbours(std::span<const Endpoint> endpoints);
+  Status meetContacts(const Guide &guide);
+  Status hearRoster(const Guide &guide, int speakersRank, int timeoutMs);
+  Status awaitRoster(Counter &counter, uint64_t target, const Contact &awaited, Clock::time_point until);
+  bool isGone(const Contact &awaited) const;
+  Status replayEarly();
   Status tellFailure(const Status &found);
   Status take(int sender, std::span<const std::byte> bytes);
 
@@ -80,6 +100,10 @@ private:
   Control blocks;
   std::optional<HostRounds> speakersRounds;
   std::vector<int> neighbours;
+  std::optional<RosterRounds> rosterRounds;                  // while a speaker hears of all ranks
+  std::vector<std::pair<int, std::vector<std::byte>>> early; // mails that came before this rank knows all, by sender
+  std::function<void()> callProgress;                        // of the user; may be empty
+  std::shared_ptr<const WatchedProcess> speakersProcess;     // while this rank waits for it; null: ask kill()
   std::atomic<bool> hasToldAbort = false;
   std::mutex taking; // of the next one
   std::shared_ptr<const MailHandler> takeNote;

@@ -45,7 +45,7 @@ Endpoint HostNetwork::endpoint() const {
   return endpoint;
 }
 
-Status HostNetwork::open(std::span<const Endpoint> endpoints) {
+Result<std::string> HostNetwork::choose(std::span<const Endpoint> endpoints) {
   std::vector<NetworkOffer> offers;
   for (size_t rank = 0; rank < endpoints.size(); ++rank) {
     Endpoint endpoint = endpoints[rank];
@@ -54,14 +54,17 @@ Status HostNetwork::open(std::span<const Endpoint> endpoints) {
       return rankError(StatusCode::Mismatch, static_cast<int>(rank), "rank {} gave {}", rank, one.status().message());
     offers.push_back(*one);
   }
-  Result<std::string> provider = chooseNetwork(offers);
-  if (!provider.isOk() || provider->empty())
-    return provider.status();
+  return chooseNetwork(offers);
+}
+
+Status HostNetwork::open(const std::string &provider) {
+  if (provider.empty())
+    return {};
   FabricOptions wanted;
   wanted.rank = options.rank;
   wanted.numRanks = options.numRanks;
   wanted.timeoutMs = options.timeoutMs;
-  wanted.provider = *provider;
+  wanted.provider = provider;
   wanted.address = options.listenAt;
   if (Result<RankLocality> place = RankLocality::here(); place.isOk()) // readNetworkOffer has tried it
     wanted.place = *place;
@@ -90,6 +93,16 @@ Result<std::vector<Endpoint>> HostNetwork::withoutOffers(std::span<const Endpoin
 Status HostNetwork::connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now) {
   Status status = controls->connect(endpoints, now);
   return status.isOk() && fabric ? fabric->connect(endpoints) : status;
+}
+
+Status HostNetwork::know(std::shared_ptr<const EndpointTable> endpoints) {
+  controls->know(endpoints);
+  if (!fabric)
+    return {};
+  std::vector<Endpoint> all(static_cast<size_t>(options.numRanks)); // which are not kept
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    all[rank] = endpoints->endpointOf(static_cast<int>(rank));
+  return fabric->connect(all);
 }
 
 Status HostNetwork::take(int sender, std::span<const std::byte> mail) {

@@ -24,13 +24,21 @@ public:
 
   /// With this rank's choice of a network.
   Endpoint endpoint() const;
-  /// Opens what all ranks chose. `endpoints`: by rank. Mismatch, InvalidArgument, SystemError.
-  Status open(std::span<const Endpoint> endpoints);
+  /// The provider of libfabric that all ranks chose; empty: TCP. `endpoints`: by rank. Mismatch.
+  static Result<std::string> choose(std::span<const Endpoint> endpoints);
+  /// Opens that provider. InvalidArgument, SystemError.
+  Status open(const std::string &provider);
   /// The endpoints of these ranks as `connect` takes them, and none of all others. Mismatch: one has none.
   static Result<std::vector<Endpoint>> withoutOffers(std::span<const Endpoint> endpoints,
                                                      const std::vector<int> &others);
   /// After `open`: see ControlTransport::connect.
   Status connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now);
+  /// The same for ranks that are known first; `know` follows, with all ranks. `areOthers`: there are more, see
+  /// ControlTransport::connect.
+  Status connectFirst(std::span<const Endpoint> endpoints, const std::vector<bool> &now, bool areOthers) {
+    return controls->connect(endpoints, now, areOthers);
+  }
+  Status know(std::shared_ptr<const EndpointTable> endpoints);
 
   ControlTransport &control() const { return *controls; }
   Transport &data() const { return fabric ? *fabric : controls->data(); }

@@ -14,13 +14,11 @@ std::vector<int> HostMap::ranksOf(int host) const {
   return ranks;
 }
 
-Hosts::Hosts(HostMap hostMap, int ownRank) : map(std::move(hostMap)), rank(ownRank), members(map.names.size()) {
-  for (int peer = 0; peer < numRanks(); ++peer) {
-    std::vector<int> &there = members[static_cast<size_t>(hostOf(peer))];
+HostLayout::HostLayout(HostMap hostMap) : map(std::move(hostMap)), members(map.names.size()) {
+  for (size_t peer = 0; peer < map.hostOf.size(); ++peer) {
+    std::vector<int> &there = members[static_cast<size_t>(map.hostOf[peer])];
     places.push_back(static_cast<int>(there.size()));
-    there.push_back(peer);
-    if (isRemote(peer))
-      elsewhere.push_back(peer);
+    there.push_back(static_cast<int>(peer));
   }
 }
 
@@ -28,10 +26,18 @@ Hosts Hosts::one(int numRanks, int ownRank) {
   return {HostMap{std::vector<int>(static_cast<size_t>(numRanks)), {""}}, ownRank};
 }
 
+std::vector<int> Hosts::others() const {
+  std::vector<int> ranks;
+  for (int peer = 0; peer < numRanks(); ++peer)
+    if (isRemote(peer))
+      ranks.push_back(peer);
+  return ranks;
+}
+
 std::vector<bool> Hosts::areOthers() const {
-  std::vector<bool> ranks(map.hostOf.size());
-  for (int peer : elsewhere)
-    ranks[static_cast<size_t>(peer)] = true;
+  std::vector<bool> ranks(map().hostOf.size(), true);
+  for (int peer : ranksHere())
+    ranks[static_cast<size_t>(peer)] = false;
   return ranks;
 }
 

@@ -220,6 +220,36 @@ bool readRound(Reader &reader, std::span<const std::byte> body, Mail &mail) {
          (summaryBytes == 0 || readSummary(reader, summaryBytes, mail)) && readEntries(reader, body, numEntries, mail);
 }
 
+bool readRoster(Reader &reader, std::span<const std::byte> body, Mail &mail) {
+  mail.round = reader.get<int32_t>();
+  auto isLast = reader.get<uint32_t>(), numLines = reader.get<uint32_t>();
+  mail.isLast = isLast == 1;
+  if (mail.round < 0 || mail.round >= maxRounds || isLast > 1 || numLines == 0 ||
+      numLines != (body.size() - reader.position()) / rosterLineBytes ||
+      body.size() != reader.position() + numLines * rosterLineBytes)
+    return false;
+  for (; numLines > 0; --numLines) {
+    RosterLine &line = mail.lines.emplace_back();
+    line.host = reader.get<int32_t>();
+    line.rank = reader.get<int32_t>();
+    std::ranges::copy(reader.next(line.endpoint.size()), line.endpoint.begin());
+    if (line.host < 0 || line.rank < -1)
+      return false;
+  }
+  return true;
+}
+
+void writeRoster(Writer &writer, const Mail &mail) {
+  writer.put(static_cast<int32_t>(mail.round));
+  writer.put(uint32_t(mail.isLast ? 1 : 0));
+  writer.put(static_cast<uint32_t>(mail.lines.size()));
+  for (const RosterLine &line : mail.lines) {
+    writer.put(static_cast<int32_t>(line.host));
+    writer.put(static_cast<int32_t>(line.rank));
+    std::ranges::copy(line.endpoint, writer.next(line.endpoint.size()).begin());
+  }
+}
+
 bool readAbort(Reader &reader, Mail &mail) {
   auto code = reader.get<int32_t>(), culprit = reader.get<int32_t>();
   if (!isCode(code) || code == 0)
@@ -246,6 +276,8 @@ size_t mailEntryBytes(const MailEntry &entry) { return entryHeadBytes + entry.pu
 std::vector<std::byte> write(const Mail &mail) {
   bool isRound = mail.kind == MailKind::Round, isNote = mail.kind == MailKind::Note;
   size_t sizeBytes = isRound ? roundHeadBytes : headBytes + (isNote ? mail.note.size() : abortBytes);
+  if (mail.kind == MailKind::Roster)
+    sizeBytes = rosterHeadBytes + mail.lines.size() * rosterLineBytes;
   sizeBytes += mailSummaryBytes(mail.summary);
   for (const MailEntry &entry : mail.entries)
     sizeBytes += mailEntryBytes(entry);
@@ -256,6 +288,10 @@ std::vector<std::byte> write(const Mail &mail) {
   writer.put(static_cast<uint32_t>(mail.note.size())); // 0 for other kinds
   if (isNote) {
     std::ranges::copy(mail.note, writer.next(mail.note.size()).begin());
+    return bytes;
+  }
+  if (mail.kind == MailKind::Roster) {
+    writeRoster(writer, mail);
     return bytes;
   }
   if (!isRound) {
@@ -294,7 +330,7 @@ Result<Mail> parseMail(std::span<const std::byte> bytes) {
   auto kind = head.get<uint16_t>();
   const auto ofNote = head.get<uint32_t>();
   const bool isNote = kind == static_cast<uint16_t>(MailKind::Note);
-  if (kind < static_cast<uint16_t>(MailKind::Round) || kind > static_cast<uint16_t>(MailKind::Note) ||
+  if (kind < static_cast<uint16_t>(MailKind::Round) || kind > static_cast<uint16_t>(MailKind::Roster) ||
       (ofNote != 0 && !isNote))
     return error(StatusCode::Mismatch, "a mail of the unknown kind {}", kind);
   Mail mail;
@@ -305,9 +341,15 @@ Result<Mail> parseMail(std::span<const std::byte> bytes) {
     mail.note.assign(body.begin(), body.end());
     return mail;
   }
+  const bool isRoster = mail.kind == MailKind::Roster;
   bool isSizeRight = isRound ? bytes.size() >= roundHeadBytes : body.size() == abortBytes;
+  if (isRoster)
+    isSizeRight = bytes.size() >= rosterHeadBytes;
   Reader reader(body);
-  if (isNote || !isSizeRight || !(isRound ? readRound(reader, body, mail) : readAbort(reader, mail)))
+  if (isNote || !isSizeRight ||
+      !(isRound    ? readRound(reader, body, mail)
+        : isRoster ? readRoster(reader, body, mail)
+                   : readAbort(reader, mail)))
     return error(StatusCode::Mismatch, "a mail of kind {} and {} bytes that nobody writes", kind, bytes.size());
   return mail;
 }

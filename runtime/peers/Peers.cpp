@@ -26,6 +26,9 @@ const char *toString(Operation operation) {
 Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks, int numHere) {
   if (numRanks < 1 || numRanks > maxRanks)
     return error(StatusCode::InvalidArgument, "a communicator has between 1 and {} ranks, not {}", maxRanks, numRanks);
+  if (numHere > maxRanksOfHost)
+    return error(StatusCode::InvalidArgument, "a communicator has at most {} ranks on one host, not {}", maxRanksOfHost,
+                 numHere);
   const size_t bytes = Control::sizeBytes(numRanks, numHere);
   const bool areAllHere = numHere == numRanks;
   Result<Memory> memory = kind == RankKind::Threads ? Memory::createPrivate(bytes)

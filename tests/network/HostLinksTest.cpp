@@ -6,6 +6,8 @@
 
 #include "gtest/gtest.h"
 
+#include <unistd.h>
+
 #include <barrier>
 #include <functional>
 #include <thread>
@@ -38,6 +40,32 @@ public:
   }
 
   int size() const { return static_cast<int>(map.hostOf.size()); }
+
+  /// Connects each rank by what rank 0 would tell it, in a thread of its own, but not `absent`. By rank.
+  std::vector<Status> connectByGuides(int timeoutMs, int absent = -1) {
+    const HostLayout layout(map);
+    std::vector<std::vector<int>> ranksOf;
+    for (int host = 0; host < map.numHosts(); ++host)
+      ranksOf.push_back(layout.ranksOf(host));
+    for (int rank = 0; rank < size(); ++rank)
+      endpoints[static_cast<size_t>(rank)][0] = std::byte(rank + 1);
+    const GuideBook book(ranksOf, map.names, std::vector<int>(endpoints.size(), getpid()), endpoints, "");
+    std::vector<Status> statuses(endpoints.size());
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size(); ++rank)
+      threads.emplace_back([&, rank] {
+        const auto host = static_cast<size_t>(map.hostOf[static_cast<size_t>(rank)]);
+        const SpeakerPlace speaker{ranksOf[host].front(), controls[host]->control, controls[host]};
+        speaker.control.block(layout.placeOf(rank)).pid.store(getpid());
+        if (rank != absent)
+          statuses[static_cast<size_t>(rank)] =
+              links[static_cast<size_t>(rank)]->connectBy(book.guideFor(rank), speaker, timeoutMs);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+    return statuses;
+  }
+  const Hosts &hostsOf(int rank) const { return links[static_cast<size_t>(rank)]->hosts(); }
 
   /// Runs a function on each rank, in a thread of its own.
   void run(const std::function<void(Peers &, Exchange &)> &body) {
@@ -106,6 +134,33 @@ TEST_P(HostLinksOf, AllRanksComeToOneResultOfEachExchange) {
             << "rank " << rank << " as rank " << peers.rank() << " heard it";
     }
   });
+}
+
+TEST_P(HostLinksOf, RanksLearnFromEachOtherWhereAllAre) {
+  HostThreads ranks(GetParam());
+  for (const Status &status : ranks.connectByGuides(10'000))
+    EXPECT_EQ(status.message(), "");
+  for (int rank = 0; rank < ranks.size(); ++rank)
+    for (int peer = 0; peer < ranks.size(); ++peer) {
+      EXPECT_EQ(ranks.hostsOf(rank).hostOf(peer), GetParam()[static_cast<size_t>(peer)]);
+      EXPECT_EQ(ranks.hostsOf(rank).nameOf(peer), "host" + std::to_string(GetParam()[static_cast<size_t>(peer)]));
+    }
+}
+
+TEST_P(HostLinksOf, ASpeakerThatDoesNotComeIsNamedByAll) {
+  HostThreads ranks(GetParam());
+  const int absent = ranks.size() - 1, host = GetParam().back();
+  if (GetParam()[static_cast<size_t>(absent - 1)] == host) // then another rank speaks for it
+    return;
+  const std::vector<Status> statuses = ranks.connectByGuides(300, absent);
+  for (int rank = 0; rank < absent; ++rank) {
+    const Status &status = statuses[static_cast<size_t>(rank)];
+    EXPECT_EQ(status.code(), StatusCode::Timeout) << status.message();
+    EXPECT_EQ(status.rank(), absent) << "rank " << rank << ": " << status.message();
+    EXPECT_NE(status.message().find("rank " + std::to_string(absent) + " (host host" + std::to_string(host) + ")"),
+              std::string::npos)
+        << status.message();
+  }
 }
 
 TEST_P(HostLinksOf, WhatRanksPublishReachesAll) {

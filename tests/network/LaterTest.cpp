@@ -48,7 +48,7 @@ struct Strangers {
     if (other != Endpoint())
       endpoints[0] = other;
     for (int rank = 0; rank < numRanks; ++rank) {
-      EXPECT_EQ(at(rank).connect(endpoints, std::vector<bool>(endpoints.size(), false)).message(), "");
+      EXPECT_EQ(at(rank).connect(endpoints, std::vector<bool>(endpoints.size(), false), false).message(), "");
       EXPECT_TRUE(at(rank).registerMemory(landing(rank).registration(1)).isOk());
     }
   }
@@ -337,10 +337,10 @@ TEST(Later, WhoCannotStartCanTellThoseWhomItHasMet) {
     endpoints.push_back(ranks.back()->endpoint());
   }
   std::thread other([&] {
-    EXPECT_EQ(ranks[0]->connect(endpoints, {false, false, true}).message(), "");
+    EXPECT_EQ(ranks[0]->connect(endpoints, {false, false, true}, false).message(), "");
     ranks[1].reset(); // it never answered
   });
-  Status status = ranks[2]->connect(endpoints, {true, true, false});
+  Status status = ranks[2]->connect(endpoints, {true, true, false}, false);
   other.join();
   EXPECT_EQ(expectStatus(status, StatusCode::PeerLost, 1, "Connection refused"), "");
   EXPECT_EQ(ranks[2]->mail(0, std::vector<std::byte>(8)).message(), "");

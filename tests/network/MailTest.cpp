@@ -61,7 +61,11 @@ std::vector<std::vector<std::byte>> examples() {
   different.plan = differentPlans;
   abort.kind = MailKind::Abort;
   abort.cause = Status(StatusCode::PeerLost, "rank 2 has ended", 2);
-  return {write(different), write(plan), write(records()), write(abort), write(note)};
+  Mail roster;
+  roster.kind = MailKind::Roster;
+  roster.round = 3;
+  roster.lines = {{2, -1, {std::byte('k')}}, {2, 9, {std::byte(3)}}};
+  return {write(different), write(plan), write(records()), write(abort), write(note), write(roster)};
 }
 
 } // namespace
@@ -86,6 +90,24 @@ TEST(Mail, ComesBackAsItWas) {
   Result<Mail> note = parseMail(all[4]);
   ASSERT_TRUE(note.isOk());
   EXPECT_EQ(note->note, std::vector<std::byte>(30, std::byte(7)));
+}
+
+TEST(Mail, ARosterComesBackAsItWas) {
+  std::vector<std::byte> bytes = examples()[5];
+  Result<Mail> roster = parseMail(bytes);
+  ASSERT_TRUE(roster.isOk());
+  EXPECT_EQ(roster->round, 3);
+  EXPECT_TRUE(roster->isLast);
+  ASSERT_EQ(roster->lines.size(), 2u);
+  EXPECT_EQ(roster->lines[0].rank, -1);
+  EXPECT_EQ(roster->lines[1].host, 2);
+  EXPECT_EQ(roster->lines[1].rank, 9);
+  EXPECT_EQ(roster->lines[1].endpoint[0], std::byte(3));
+  bytes.pop_back();
+  EXPECT_FALSE(parseMail(bytes).isOk());
+  Mail none;
+  none.kind = MailKind::Roster;
+  EXPECT_FALSE(parseMail(write(none)).isOk());
 }
 
 TEST(Mail, ASummaryKeepsWhatPeersCompare) {

@@ -16,16 +16,25 @@ kolo::runtime::Hello hello() {
   return made;
 }
 
-Roster roster() {
-  Roster made;
-  made.map.hostOf = {0, 0, 1};
-  made.map.names = {"k0", "k1"};
-  made.arrivals.resize(3);
-  made.arrivals[2].pid = 77;
-  made.arrivals[2].controlFd = 5;
-  made.arrivals[2].controlBytes = 1 << 20;
-  made.arrivals[2].endpoint[63] = std::byte(9);
+Guidance guidance() {
+  Guidance made;
+  made.control = {77, 5, uint64_t(1) << 40};
+  Guide &guide = made.guide;
+  guide.numHosts = 2;
+  guide.host = 1;
+  guide.hostName = "k1";
+  guide.provider = "verbs";
+  guide.contacts = {{0, 0, "k0", {}}};
+  guide.contacts[0].endpoint[63] = std::byte(9);
+  guide.here = {{1, 701, {}}, {2, 702, {}}};
+  guide.here[0].endpoint[0] = guide.here[1].endpoint[1] = std::byte(7);
   return made;
+}
+
+Status refusalOf(const Guidance &made, int numRanks = 3) {
+  std::vector<std::byte> bytes = write(made);
+  Result<size_t> rest = guidanceRestBytes(std::span(bytes).first(guidanceHeadBytes), numRanks);
+  return rest.isOk() ? parseGuidance(bytes, numRanks).status() : rest.status();
 }
 
 } // namespace
@@ -64,36 +73,51 @@ TEST(RendezvousWire, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(there->controlBytes, uint64_t(1) << 40);
 }
 
-TEST(RendezvousWire, ARosterComesBackAsItWas) {
-  std::vector<std::byte> bytes = write(roster());
-  Result<size_t> rest = rosterRestBytes(std::span(bytes).first(rosterHeadBytes), 3);
+TEST(RendezvousWire, AGuidanceComesBackAsItWas) {
+  std::vector<std::byte> bytes = write(guidance());
+  Result<size_t> rest = guidanceRestBytes(std::span(bytes).first(guidanceHeadBytes), 3);
   ASSERT_TRUE(rest.isOk());
-  EXPECT_EQ(rosterHeadBytes + *rest, bytes.size());
-  Result<Roster> back = parseRoster(bytes, 3);
-  ASSERT_TRUE(back.isOk());
-  EXPECT_EQ(back->map.hostOf, roster().map.hostOf);
-  EXPECT_EQ(back->map.names, roster().map.names);
-  EXPECT_EQ(back->arrivals[2].pid, 77);
-  EXPECT_EQ(back->arrivals[2].endpoint, roster().arrivals[2].endpoint);
+  EXPECT_EQ(guidanceHeadBytes + *rest, bytes.size());
+  Result<Guidance> back = parseGuidance(bytes, 3);
+  ASSERT_TRUE(back.isOk()) << back.status().message();
+  EXPECT_EQ(back->control.pid, 77);
+  EXPECT_EQ(back->control.fd, 5);
+  EXPECT_EQ(back->control.sizeBytes, uint64_t(1) << 40);
+  EXPECT_EQ(back->guide.host, 1);
+  EXPECT_EQ(back->guide.hostName, "k1");
+  EXPECT_EQ(back->guide.provider, "verbs");
+  ASSERT_EQ(back->guide.contacts.size(), 1u);
+  EXPECT_EQ(back->guide.contacts[0].hostName, "k0");
+  EXPECT_EQ(back->guide.contacts[0].endpoint, guidance().guide.contacts[0].endpoint);
+  ASSERT_EQ(back->guide.here.size(), 2u);
+  EXPECT_EQ(back->guide.here[1].rank, 2);
+  EXPECT_EQ(back->guide.here[1].pid, 702);
 }
 
-TEST(RendezvousWire, ARosterOfAnotherWorldIsRefused) {
-  std::vector<std::byte> bytes = write(roster());
-  EXPECT_EQ(rosterRestBytes(bytes, 4).status().code(), StatusCode::Mismatch);
-  Roster refused = roster();
+TEST(RendezvousWire, AGuidanceThatNoRankZeroSendsIsRefused) {
+  EXPECT_EQ(refusalOf(guidance()).message(), "");
+  EXPECT_EQ(refusalOf(guidance(), 1).code(), StatusCode::Mismatch);
+  auto change = [](auto how) {
+    Guidance made = guidance();
+    how(made.guide);
+    return refusalOf(made).code();
+  };
+  EXPECT_EQ(change([](Guide &guide) { guide.host = 2; }), StatusCode::Mismatch);
+  EXPECT_EQ(change([](Guide &guide) { guide.contacts.clear(); }), StatusCode::Mismatch);
+  EXPECT_EQ(change([](Guide &guide) { guide.contacts[0].host = 1; }), StatusCode::Mismatch);
+  EXPECT_EQ(change([](Guide &guide) { guide.contacts[0].rank = 3; }), StatusCode::Mismatch);
+  EXPECT_EQ(change([](Guide &guide) { guide.contacts[0].endpoint = {}; }), StatusCode::Mismatch);
+  EXPECT_EQ(change([](Guide &guide) { guide.here[1].rank = 1; }), StatusCode::Mismatch);
+  EXPECT_EQ(change([](Guide &guide) { guide.numHosts = 3; }), StatusCode::Mismatch) << "host 2 is a neighbour, too";
+}
+
+TEST(RendezvousWire, AGuidanceSaysWhyThereIsNoWorld) {
+  Guidance refused = guidance();
   refused.refusal = Status(StatusCode::Timeout, "rank 1 is late", 1);
-  Result<size_t> rest = rosterRestBytes(write(refused), 3);
-  EXPECT_EQ(rest.status().code(), StatusCode::Timeout);
-  EXPECT_EQ(rest.status().rank(), 1);
-  EXPECT_EQ(rest.status().message(), "rank 1 is late");
-}
-
-TEST(RendezvousWire, ARosterNamesNoHostWithoutRanks) {
-  Roster made = roster();
-  made.map.hostOf = {0, 0, 0};
-  Status status = parseRoster(write(made), 3).status();
-  EXPECT_EQ(status.code(), StatusCode::Mismatch);
-  EXPECT_NE(status.message().find("no rank on host 1 of 2"), std::string::npos);
+  Status status = refusalOf(refused);
+  EXPECT_EQ(status.code(), StatusCode::Timeout);
+  EXPECT_EQ(status.rank(), 1);
+  EXPECT_EQ(status.message(), "rank 1 is late");
 }
 
 TEST(RendezvousWire, OtherVersionsByteOrdersAndTextsAreNamed) {
@@ -121,12 +145,12 @@ TEST(RendezvousWire, TextsOfFullLengthEnd) {
 
 TEST(RendezvousWire, RandomBytesDoNoHarm) {
   std::mt19937 random(18);
-  std::vector<std::byte> good = write(roster());
+  std::vector<std::byte> good = write(guidance());
   for (int i = 0; i < 20'000; ++i) {
     std::vector<std::byte> bytes = good;
     bytes[random() % bytes.size()] = std::byte(random());
-    if (rosterRestBytes(bytes, 3).isOk())
-      (void)parseRoster(bytes, 3);
+    if (Result<size_t> rest = guidanceRestBytes(bytes, 3); rest.isOk() && guidanceHeadBytes + *rest == bytes.size())
+      (void)parseGuidance(bytes, 3);
     HelloBytes hi = write(hello());
     hi[random() % hi.size()] = std::byte(random());
     (void)parseHello(hi);

@@ -55,8 +55,9 @@ int listenLocally(int port) {
 
 TEST(Options, OutOfRangeAreRefused) {
   EXPECT_EQ(expectStatus(Communicator::createThreads(0).status(), StatusCode::InvalidArgument, {"not 0"}), "");
-  EXPECT_EQ(expectStatus(Communicator::createThreads(maxRanks + 1).status(), StatusCode::InvalidArgument, {"not 4097"}),
-            "");
+  EXPECT_EQ(
+      expectStatus(Communicator::createThreads(maxRanksOfHost + 1).status(), StatusCode::InvalidArgument, {"not 4097"}),
+      "");
   EXPECT_EQ(expectStatus(Communicator::createThreads(2, {0, 1}).status(), StatusCode::InvalidArgument, {"timeoutMs"}),
             "");
   EXPECT_EQ(expectStatus(Communicator::createThreads(2, {1, 0}).status(), StatusCode::InvalidArgument, {"lanes"}), "");

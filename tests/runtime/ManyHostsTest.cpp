@@ -21,7 +21,8 @@ namespace {
 struct HostGrid {
   int numHosts = 16;
   int ranksPerHost = 1;
-  int numRanks() const { return numHosts * ranksPerHost; }
+  int missing = 0; // of the ranks of the last host
+  int numRanks() const { return numHosts * ranksPerHost - missing; }
   bool speaks(int rank) const { return rank % ranksPerHost == 0; }
   int numRounds() const { return std::bit_width(static_cast<unsigned>(numHosts - 1)); }
   /// Of the ranks with whom this one is connected from the start. Requires a power of two of hosts, and at least 4.
@@ -55,6 +56,19 @@ Status gather(Communicator &communicator, const Plugin &plugin, const char *prog
     for (int64_t i = 0; i < count; ++i)
       isRight &= output[static_cast<size_t>(rank * count + i)] == valueAt(rank, i, call);
   return status;
+}
+
+/// A call of so many elements, which ends before anything is written.
+Status gatherSome(Communicator &communicator, const Plugin &plugin, int64_t count) {
+  std::vector<int> input(static_cast<size_t>(count)), output(static_cast<size_t>(count * communicator.size()));
+  CallArguments arguments;
+  arguments.program = "togetherAllGather";
+  arguments.mesh = std::move(Mesh::parse("rank=" + std::to_string(communicator.size()))).value();
+  arguments.count = count;
+  arguments.type = DataType::I32;
+  arguments.input = input.data();
+  arguments.output = output.data();
+  return communicator.run(plugin, arguments);
 }
 
 std::string compare(const char *what, int64_t found, int64_t expected) {
@@ -99,6 +113,26 @@ TEST(ManyHosts, ARepeatedCallThatRanksEnterTogetherCostsOneMessageInEachRound) {
 }
 TEST(ManyHosts, OneRankSpeaksForItsHost) { EXPECT_EQ(countOn({8, 2}, true), ""); }
 TEST(ManyHosts, SoItIsOnSixtyFourHosts) { EXPECT_EQ(countOn({64, 1}, true), ""); }
+TEST(ManyHosts, SoItIsOnThirteenHostsOfFive) { EXPECT_EQ(countOn({13, 5, 1}, true), ""); }
+
+TEST(ManyHosts, TheFirstRankThatDiffersIsNamedByAll) {
+  const HostGrid hosts{16, 4};
+  auto body = [](Communicator &communicator) -> std::string {
+    Plugin plugin = std::move(Plugin::load(KOLO_TEST_PLUGIN)).value();
+    std::string wrong;
+    for (int odd : {37, 2}) { // and another one behind it
+      const bool isOdd = communicator.rank() == odd || communicator.rank() == 50;
+      Status status = gatherSome(communicator, plugin, isOdd ? 99 : 100);
+      wrong += expectFailure(status, StatusCode::Mismatch,
+                             {"rank 0 called with 100", "rank " + std::to_string(odd) + " with 99"});
+    }
+    bool isRight = false;
+    Status status = gather(communicator, plugin, "togetherAllGather", 1, isRight);
+    return wrong + status.message() + (isRight ? "" : "wrong bytes");
+  };
+  EXPECT_EQ(onGrid(hosts, body), "");
+}
+
 TEST(ManyHosts, ARepeatedCallWithEntryCreditsCostsNoMessage) {
   for (const HostGrid &hosts : {HostGrid{8, 2}, HostGrid{64, 1}})
     EXPECT_EQ(countOn(hosts, false), "") << hosts.numHosts;

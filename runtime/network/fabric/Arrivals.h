@@ -16,14 +16,14 @@ namespace kolo::runtime::fabric {
 /// A sender begins no interval before all writes of the one that is so many earlier are complete. A write carries 8
 /// bits of the number.
 inline constexpr uint64_t mostOpenIntervals = 128;
-inline constexpr uint32_t maxCountedLanes = 256, maxCountedRanks = 1 << 16;
+inline constexpr uint32_t maxCountedLanes = 1 << 7, maxCountedRanks = 1 << 17;
 
 /// What a write carries.
 constexpr uint32_t markOf(int rank, uint32_t lane, uint64_t interval) {
-  return static_cast<uint32_t>(rank) << 16 | lane << 8 | static_cast<uint32_t>(interval & 0xff);
+  return static_cast<uint32_t>(rank) << 15 | lane << 8 | static_cast<uint32_t>(interval & 0xff);
 }
-constexpr int rankOfMark(uint32_t mark) { return static_cast<int>(mark >> 16); }
-constexpr uint32_t laneOfMark(uint32_t mark) { return mark >> 8 & 0xff; }
+constexpr int rankOfMark(uint32_t mark) { return static_cast<int>(mark >> 15); }
+constexpr uint32_t laneOfMark(uint32_t mark) { return mark >> 8 & (maxCountedLanes - 1); }
 
 /// The message behind the puts of an interval.
 struct SignalMessage {

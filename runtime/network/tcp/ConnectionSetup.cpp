@@ -116,6 +116,11 @@ void ConnectionSetup::wantNow(uint32_t peer, bool opens) {
       connector.want(place);
 }
 
+void ConnectionSetup::know(std::shared_ptr<const EndpointTable> endpoints) {
+  std::scoped_lock lock(mutex);
+  connector.know(std::move(endpoints));
+}
+
 void ConnectionSetup::want(int peer) {
   std::scoped_lock lock(mutex);
   const size_t numBefore = connector.numToOpen();

@@ -62,6 +62,8 @@ public:
   /// PeerLost, Mismatch, InvalidArgument: with the rank. Aborted.
   Status meetAll(const std::vector<bool> &ranks, std::vector<Established> &met);
 
+  /// Replaces the endpoints.
+  void know(std::shared_ptr<const EndpointTable> endpoints);
   /// Whether there may be connections with this rank.
   bool mayMeet(int peer) const { return peer != static_cast<int>(options.self.rank) && connector.mayOpen(peer); }
   /// Asks for the connections with this rank. Never blocks.

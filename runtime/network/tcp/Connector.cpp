@@ -27,7 +27,7 @@ Status Connector::isNot(const OutgoingConnection &one, std::string_view why) con
 
 Status Connector::openOne(size_t place) {
   const uint32_t peer = places.peerAt(place);
-  Result<HostAddress> address = parseEndpoint(endpoints[peer]);
+  Result<HostAddress> address = parseEndpoint(endpoints->endpointOf(static_cast<int>(peer)));
   if (!address.isOk())
     return rankError(StatusCode::InvalidArgument, static_cast<int>(peer), "rank {} gave {}", peer,
                      address.status().message());

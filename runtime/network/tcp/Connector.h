@@ -1,11 +1,13 @@
 // Connector: opens the connections of one rank to others, and proves that this rank belongs to the world.
 #pragma once
 
+#include "network/ControlTransport.h"
 #include "network/Handshake.h"
 #include "network/tcp/Places.h"
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -31,10 +33,12 @@ public:
   /// waits for the last proof.
   Connector(const OptionalKey &worldKey, std::span<const Endpoint> endpointsByRank, Places &allPlaces,
             std::chrono::milliseconds peersPatience)
-      : key(worldKey), endpoints(endpointsByRank.begin(), endpointsByRank.end()), places(allPlaces),
+      : key(worldKey), endpoints(std::make_shared<const Endpoints>(endpointsByRank)), places(allPlaces),
         maxAge(peersPatience / 2) {}
 
-  bool mayOpen(int peer) const { return endpoints[static_cast<size_t>(peer)] != Endpoint(); }
+  /// Replaces the endpoints.
+  void know(std::shared_ptr<const EndpointTable> all) { endpoints = std::move(all); }
+  bool mayOpen(int peer) const { return endpoints->endpointOf(peer) != Endpoint(); }
   /// From now on it opens this one, if it is wanted.
   void want(size_t place) { toOpen.push_back(place); }
   size_t numToOpen() const { return toOpen.size(); }
@@ -57,6 +61,14 @@ public:
   Status troubleWith(uint32_t peer) const;
 
 private:
+  class Endpoints final : public EndpointTable {
+  public:
+    explicit Endpoints(std::span<const Endpoint> byRank) : all(byRank.begin(), byRank.end()) {}
+    Endpoint endpointOf(int rank) const override { return all[static_cast<size_t>(rank)]; }
+
+  private:
+    std::vector<Endpoint> all;
+  };
   struct OutgoingConnection : PendingConnection {
     size_t place = 0;
     bool isConnecting = true;
@@ -73,7 +85,7 @@ private:
   Status isNot(const OutgoingConnection &one, std::string_view why) const;
 
   const OptionalKey key;
-  const std::vector<Endpoint> endpoints;
+  std::shared_ptr<const EndpointTable> endpoints;
   Places &places;
   const std::chrono::milliseconds maxAge; // of an answer
   std::deque<size_t> toOpen;              // places

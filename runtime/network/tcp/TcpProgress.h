@@ -30,6 +30,11 @@ public:
   void setUpLater(std::unique_ptr<ConnectionSetup> made) { setup = std::move(made); }
   /// Who comes from now on learns that nobody is here.
   void refuseOthers();
+  /// Where all peers are, from now on.
+  void know(std::shared_ptr<const EndpointTable> endpoints) {
+    if (setup)
+      setup->know(std::move(endpoints));
+  }
   /// Asks for the connections with a peer.
   void ask(int peer);
   /// See ConnectionSetup.

@@ -29,6 +29,20 @@ Status stateIn(const ConnectionTable &connections, const TcpProgress &work, int 
                                                       : failed;
 }
 
+/// Asks for the connection of the path, if there is none.
+Status checkPath(Path path, ConnectionTable &connections, TcpProgress &work, const TcpOptions &options) {
+  if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
+    return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
+                 options.numRanks);
+  if (!connections.hasBegun())
+    return notConnected(options.rank);
+  if (!connections.find(path))
+    work.ask(path.peer);
+  if (!connections.find(path))
+    return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", options.rank, path.peer);
+  return stateIn(connections, work, path.peer);
+}
+
 /// Blocks until all that is queued for the path is with the kernel.
 Status flushPath(Path path, ConnectionTable &connections, TcpProgress &work, const TcpOptions &options) {
   const Counter none = {};
@@ -92,7 +106,7 @@ Result<std::unique_ptr<TcpTransport>> TcpTransport::create(const TcpOptions &opt
 }
 
 /// `now`: whom this rank connects to at once.
-Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now) {
+Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now, bool othersFollow) {
   if (endpoints.size() != static_cast<size_t>(options.numRanks) || connections.hasBegun())
     return error(StatusCode::InvalidArgument, "{} endpoints for {} ranks, or connected already", endpoints.size(),
                  options.numRanks);
@@ -102,7 +116,7 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vec
   own.rank = static_cast<uint32_t>(options.rank);
   own.numRanks = static_cast<uint32_t>(options.numRanks);
   own.world = options.world;
-  bool mayComeLater = false;
+  bool mayComeLater = othersFollow;
   for (size_t rank = 0; rank < endpoints.size(); ++rank)
     mayComeLater |= !now[rank] && endpoints[rank] != Endpoint() && static_cast<int>(rank) != options.rank;
   const int longestMs = options.connectMs ? options.connectMs : options.timeoutMs;
@@ -121,7 +135,7 @@ Status TcpTransport::connect(std::span<const Endpoint> endpoints, const std::vec
 }
 
 Status TcpTransport::connect(std::span<const Endpoint> endpoints) {
-  return connect(endpoints, std::vector<bool>(endpoints.size(), true));
+  return connect(endpoints, std::vector<bool>(endpoints.size(), true), false);
 }
 
 /// The kernel stores what arrives: in memory of the host alone.
@@ -148,21 +162,8 @@ Status TcpTransport::renew(uint64_t agreement, uint64_t next, std::span<const Re
   return status;
 }
 
-Status TcpTransport::checkPath(Path path) {
-  if (path.peer < 0 || path.peer >= options.numRanks || path.peer == options.rank)
-    return error(StatusCode::InvalidArgument, "rank {} is not a peer of rank {} of {}", path.peer, options.rank,
-                 options.numRanks);
-  if (!connections.hasBegun())
-    return notConnected(options.rank);
-  if (!connections.find(path))
-    ask(path.peer);
-  if (!connections.find(path))
-    return error(StatusCode::InvalidArgument, "rank {} is not connected to rank {}", options.rank, path.peer);
-  return stateOf(path.peer);
-}
-
 Status TcpTransport::put(Path path, RemotePlace place, const void *src, uint64_t sizeBytes) {
-  Status status = hasStarted ? checkPath(path) : notConnected(options.rank);
+  Status status = hasStarted ? checkPath(path, connections, work, options) : notConnected(options.rank);
   if (!status.isOk() || sizeBytes == 0)
     return status;
   if (sizeBytes > maxPutBytes)
@@ -182,7 +183,7 @@ Status TcpTransport::put(Path path, RemotePlace place, const void *src, uint64_t
 }
 
 Status TcpTransport::signal(Path path, RemoteSignal signal) {
-  Status status = hasStarted ? checkPath(path) : notConnected(options.rank);
+  Status status = hasStarted ? checkPath(path, connections, work, options) : notConnected(options.rank);
   if (!status.isOk())
     return status;
   if (signal.count == 0 || signal.count >= endOfCounts)
@@ -200,7 +201,7 @@ Status TcpTransport::signal(Path path, RemoteSignal signal) {
 }
 
 Status TcpTransport::mail(int peer, std::span<const std::byte> text) {
-  Status status = checkPath({peer, 0});
+  Status status = checkPath({peer, 0}, connections, work, options);
   if (!status.isOk())
     return status;
   if (text.empty() || text.size() > maxMailBytes || !connections.hasMail())

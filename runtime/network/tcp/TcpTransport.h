@@ -29,7 +29,8 @@ public:
   Endpoint endpoint() const override { return write(address); }
   Status connect(std::span<const Endpoint> endpoints) override;
   /// The first `flush` to a peer of a later connection waits until that peer makes progress.
-  Status connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now) override;
+  Status connect(std::span<const Endpoint> endpoints, const std::vector<bool> &now, bool othersFollow) override;
+  void know(std::shared_ptr<const EndpointTable> endpoints) override { work.know(std::move(endpoints)); }
   void ask(int peer) override { work.ask(peer); }
   Transport &data() override { return *this; }
   Status registerMemory(const Registration &registration) override;
@@ -59,8 +60,6 @@ public:
 
 private:
   explicit TcpTransport(const TcpOptions &given);
-
-  Status checkPath(Path path);
 
   const TcpOptions options; // without the key
   OptionalKey key;          // until `connect`

@@ -50,7 +50,7 @@ Status FabricRank::connect(std::span<const Endpoint> endpoints) {
   if (!made.isOk())
     return made.status();
   data = std::move(made).value();
-  Status status = tcp->connect(endpoints, std::vector<bool>(endpoints.size(), kind.connectsMails));
+  Status status = tcp->connect(endpoints, std::vector<bool>(endpoints.size(), kind.connectsMails), false);
   return status.isOk() ? data->connect(endpoints) : status;
 }
 

@@ -58,18 +58,18 @@ void parseRendezvous(Bytes bytes) {
 }
 
 /// As a rank receives it: the head says how much follows.
-void parseWholeRoster(Bytes bytes) {
+void parseWholeGuidance(Bytes bytes) {
   constexpr int numRanks = 3;
-  if (bytes.size() < rosterHeadBytes)
+  if (bytes.size() < guidanceHeadBytes)
     return;
-  Result<size_t> rest = rosterRestBytes(bytes.first(rosterHeadBytes), numRanks);
+  Result<size_t> rest = guidanceRestBytes(bytes.first(guidanceHeadBytes), numRanks);
   if (!rest.isOk())
     return;
   require(*rest < 4096);
-  if (bytes.size() < rosterHeadBytes + *rest)
+  if (bytes.size() < guidanceHeadBytes + *rest)
     return;
-  Result<Roster> roster = parseRoster(bytes.first(rosterHeadBytes + *rest), numRanks);
-  require(!roster.isOk() || (roster->arrivals.size() == numRanks && roster->map.hostOf.size() == numRanks));
+  Result<Guidance> guidance = parseGuidance(bytes.first(guidanceHeadBytes + *rest), numRanks);
+  require(!guidance.isOk() || (guidance->guide.host < numRanks && guidance->guide.contacts.size() < numRanks));
 }
 
 void parseOneMail(Bytes bytes) {
@@ -134,7 +134,7 @@ void parseAny(Bytes input) {
   case 1:
     return parseRendezvous(bytes);
   case 2:
-    return parseWholeRoster(bytes);
+    return parseWholeGuidance(bytes);
   case 3:
     return parseOneMail(bytes);
   case 4:
@@ -166,11 +166,10 @@ std::vector<std::vector<std::byte>> seeds() {
   Arrival arrival;
   arrival.refusal = Status(StatusCode::SystemError, "why");
   add(1, write(arrival));
-  Roster roster;
-  roster.map.hostOf = {0, 0, 1};
-  roster.map.names = {"k0", "k1"};
-  roster.arrivals.resize(3);
-  add(2, write(roster));
+  const GuideBook book({{0, 1}, {2}}, {"k0", "k1"}, {11, 12, 13}, {{std::byte(1)}, {std::byte(2)}, {std::byte(3)}},
+                       "verbs");
+  for (int rank : {0, 1, 2})
+    add(2, write(Guidance{{}, {11, 3, 1 << 20}, book.guideFor(rank)}));
   std::vector<std::byte> published(100, std::byte(3));
   for (uint64_t plan : {uint64_t(0), uint64_t(7), differentPlans, uint64_t(1)}) { // the last one: an abort
     Mail mail;
@@ -178,6 +177,10 @@ std::vector<std::vector<std::byte>> seeds() {
     mail.cause = plan == 1 ? Status(StatusCode::PeerLost, "why", 1) : Status();
     mail.sequence = plan == 1 ? 0 : 1;
     mail.plan = plan;
+    const Record record;
+    if (plan == 0)
+      mail.summary = RecordSummary(1, record, 0);
+    mail.slotBytes = 112;
     mail.entries.resize(plan == 0 || plan == 7 ? 2 : 0);
     for (MailEntry &entry : mail.entries)
       entry.published = published;
@@ -191,6 +194,10 @@ std::vector<std::vector<std::byte>> seeds() {
   note.kind = MailKind::Note;
   note.note = published;
   add(3, write(note));
+  Mail lines;
+  lines.kind = MailKind::Roster;
+  lines.lines = {{1, -1, {std::byte('k')}}, {1, 2, {std::byte(3)}}};
+  add(3, write(lines));
   std::vector<std::byte> stream;
   auto append = [&](const tcp::Message &message) {
     tcp::MessageBytes head = tcp::write(message);

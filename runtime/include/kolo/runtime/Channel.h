@@ -26,8 +26,8 @@ public:
   Status put(const RemoteWindow &window, size_t offsetBytes, const void *src, size_t sizeBytes);
 
   /// Adds one to the peer's count of signals on this channel. Never blocks, except to another host: if the network is
-  /// busy; and before windows were exchanged, until the peer is in a call. After the matching wait the peer sees all
-  /// that this rank wrote before.
+  /// busy; and before windows were exchanged, or with more than 4,096 ranks, until the peer is in a call. After the
+  /// matching wait the peer sees all that this rank wrote before.
   Status signal();
 
   /// Blocks until the peer has sent one signal for every wait of this rank. Timeout and PeerLost abort the

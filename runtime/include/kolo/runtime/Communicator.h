@@ -23,7 +23,8 @@
 
 namespace kolo::runtime {
 
-inline constexpr int maxRanks = 4096;
+inline constexpr int maxRanks = 131072;
+inline constexpr int maxRanksOfHost = 4096; // of one communicator
 inline constexpr int maxLanes = 64;
 
 struct CommunicatorOptions {
@@ -100,7 +101,7 @@ struct ForkedRanksState;
 /// Communicator::createForked. It has no name in a file system, so nothing remains when all processes have ended.
 class KOLO_RUNTIME_API ForkedRanks {
 public:
-  /// InvalidArgument: numRanks is not in 1..maxRanks. OutOfMemory, SystemError.
+  /// InvalidArgument: numRanks is not in 1..maxRanksOfHost. OutOfMemory, SystemError.
   static Result<ForkedRanks> create(int numRanks);
   int size() const;
 
