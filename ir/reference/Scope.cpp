@@ -2,9 +2,7 @@
 #include "ir/reference/Scope.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "llvm/ADT/StringMap.h"
-#include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <bit>
@@ -40,14 +38,25 @@ std::vector<int64_t> Scope::operator[](ValueRange range) const {
   return integers;
 }
 
-static unsigned widthOf(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
+/// 0: it is no integer.
+static unsigned widthOf(Type type) {
+  if (isa<IndexType>(type))
+    return 64;
+  auto integer = dyn_cast<IntegerType>(type);
+  return integer ? integer.getWidth() : 0;
+}
 
 void Scope::bind(Value value, int64_t integer) {
-  values[value] = value.getType().isIntOrIndex() ? llvm::SignExtend64(uint64_t(integer), widthOf(value.getType())) : 0;
+  unsigned width = widthOf(value.getType());
+  values[value] = width ? llvm::SignExtend64(uint64_t(integer), width) : 0;
 }
 
 llvm::Expected<bool> Scope::evaluate(Operation *op) {
-  if (!llvm::all_of(op->getResultTypes(), [](Type type) { return type.isIntOrIndex() && widthOf(type) <= 64; }))
+  auto isHeld = [](Type type) {
+    unsigned width = widthOf(type);
+    return width > 0 && width <= 64;
+  };
+  if (!llvm::all_of(op->getResultTypes(), isHeld))
     return false;
   return isa<KoloDialect>(op->getDialect()) ? evaluateKolo(op) : evaluateArithmetic(op);
 }
@@ -83,50 +92,67 @@ struct Operands {
   unsigned width;
 };
 using Formula = int64_t (*)(const Operands &);
+
+/// What has no result for some operands.
+enum class Kind { Total, UnsignedDivision, SignedDivision, Shift };
+
+struct Rule {
+  Formula formula;
+  Kind kind = Kind::Total;
+};
+using Rules = llvm::DenseMap<TypeID, Rule>;
 } // namespace
 
-/// 64-bit results; `bind` keeps the bits of the result's type.
-static const llvm::StringMap<Formula> &formulas() {
-  static const llvm::StringMap<Formula> table = {
-      {"arith.addi", [](const Operands &x) { return int64_t(x.ua + x.ub); }},
-      {"arith.subi", [](const Operands &x) { return int64_t(x.ua - x.ub); }},
-      {"arith.muli", [](const Operands &x) { return int64_t(x.ua * x.ub); }},
-      {"arith.divsi", [](const Operands &x) { return x.a / x.b; }},
-      {"arith.divui", [](const Operands &x) { return int64_t(x.ua / x.ub); }},
-      {"arith.floordivsi", [](const Operands &x) { return x.a / x.b - (x.a % x.b != 0 && (x.a < 0) != (x.b < 0)); }},
-      {"arith.ceildivsi", [](const Operands &x) { return x.a / x.b + (x.a % x.b != 0 && (x.a < 0) == (x.b < 0)); }},
-      {"arith.ceildivui", [](const Operands &x) { return int64_t(x.ua / x.ub + (x.ua % x.ub != 0)); }},
-      {"arith.remsi", [](const Operands &x) { return x.a % x.b; }},
-      {"arith.remui", [](const Operands &x) { return int64_t(x.ua % x.ub); }},
-      {"arith.minsi", [](const Operands &x) { return std::min(x.a, x.b); }},
-      {"arith.maxsi", [](const Operands &x) { return std::max(x.a, x.b); }},
-      {"arith.minui", [](const Operands &x) { return int64_t(std::min(x.ua, x.ub)); }},
-      {"arith.maxui", [](const Operands &x) { return int64_t(std::max(x.ua, x.ub)); }},
-      {"arith.andi", [](const Operands &x) { return x.a & x.b; }},
-      {"arith.ori", [](const Operands &x) { return x.a | x.b; }},
-      {"arith.xori", [](const Operands &x) { return x.a ^ x.b; }},
-      {"arith.shli", [](const Operands &x) { return int64_t(x.ua << x.ub); }},
-      {"arith.shrsi", [](const Operands &x) { return x.a >> x.ub; }},
-      {"arith.shrui", [](const Operands &x) { return int64_t(x.ua >> x.ub); }},
-      {"arith.index_cast", [](const Operands &x) { return x.a; }},
-      {"arith.index_castui", [](const Operands &x) { return int64_t(x.ua); }},
-      {"arith.extsi", [](const Operands &x) { return x.a; }},
-      {"arith.extui", [](const Operands &x) { return int64_t(x.ua); }},
-      {"arith.trunci", [](const Operands &x) { return x.a; }},
-      {"math.ctlz", [](const Operands &x) { return int64_t(std::countl_zero(x.ua)) - (64 - int64_t(x.width)); }}};
+template <class Op> static Rules::value_type rule(Formula formula, Kind kind = Kind::Total) {
+  return {TypeID::get<Op>(), Rule{formula, kind}};
+}
+
+/// 64-bit results; `bind` keeps the bits of the result's type. By the op's type: they are looked for at every step of a
+/// rank.
+static const Rules &rules() {
+  static const Rules table = {
+      rule<arith::AddIOp>([](const Operands &x) { return int64_t(x.ua + x.ub); }),
+      rule<arith::SubIOp>([](const Operands &x) { return int64_t(x.ua - x.ub); }),
+      rule<arith::MulIOp>([](const Operands &x) { return int64_t(x.ua * x.ub); }),
+      rule<arith::DivSIOp>([](const Operands &x) { return x.a / x.b; }, Kind::SignedDivision),
+      rule<arith::DivUIOp>([](const Operands &x) { return int64_t(x.ua / x.ub); }, Kind::UnsignedDivision),
+      rule<arith::FloorDivSIOp>(
+          [](const Operands &x) { return x.a / x.b - (x.a % x.b != 0 && (x.a < 0) != (x.b < 0)); },
+          Kind::SignedDivision),
+      rule<arith::CeilDivSIOp>([](const Operands &x) { return x.a / x.b + (x.a % x.b != 0 && (x.a < 0) == (x.b < 0)); },
+                               Kind::SignedDivision),
+      rule<arith::CeilDivUIOp>([](const Operands &x) { return int64_t(x.ua / x.ub + (x.ua % x.ub != 0)); },
+                               Kind::UnsignedDivision),
+      rule<arith::RemSIOp>([](const Operands &x) { return x.a % x.b; }, Kind::SignedDivision),
+      rule<arith::RemUIOp>([](const Operands &x) { return int64_t(x.ua % x.ub); }, Kind::UnsignedDivision),
+      rule<arith::MinSIOp>([](const Operands &x) { return std::min(x.a, x.b); }),
+      rule<arith::MaxSIOp>([](const Operands &x) { return std::max(x.a, x.b); }),
+      rule<arith::MinUIOp>([](const Operands &x) { return int64_t(std::min(x.ua, x.ub)); }),
+      rule<arith::MaxUIOp>([](const Operands &x) { return int64_t(std::max(x.ua, x.ub)); }),
+      rule<arith::AndIOp>([](const Operands &x) { return x.a & x.b; }),
+      rule<arith::OrIOp>([](const Operands &x) { return x.a | x.b; }),
+      rule<arith::XOrIOp>([](const Operands &x) { return x.a ^ x.b; }),
+      rule<arith::ShLIOp>([](const Operands &x) { return int64_t(x.ua << x.ub); }, Kind::Shift),
+      rule<arith::ShRSIOp>([](const Operands &x) { return x.a >> x.ub; }, Kind::Shift),
+      rule<arith::ShRUIOp>([](const Operands &x) { return int64_t(x.ua >> x.ub); }, Kind::Shift),
+      rule<arith::IndexCastOp>([](const Operands &x) { return x.a; }),
+      rule<arith::IndexCastUIOp>([](const Operands &x) { return int64_t(x.ua); }),
+      rule<arith::ExtSIOp>([](const Operands &x) { return x.a; }),
+      rule<arith::ExtUIOp>([](const Operands &x) { return int64_t(x.ua); }),
+      rule<arith::TruncIOp>([](const Operands &x) { return x.a; }),
+      rule<math::CountLeadingZerosOp>(
+          [](const Operands &x) { return int64_t(std::countl_zero(x.ua)) - (64 - int64_t(x.width)); })};
   return table;
 }
 
 /// Why the op has no result for these operands; null when it has one.
-static const char *undefinedBecause(StringRef name, const Operands &x) {
-  static const llvm::StringSet<> divisions = {"arith.divsi",     "arith.divui", "arith.floordivsi", "arith.ceildivsi",
-                                              "arith.ceildivui", "arith.remsi", "arith.remui"};
-  static const llvm::StringSet<> shifts = {"arith.shli", "arith.shrsi", "arith.shrui"};
-  if (x.b == 0 && divisions.contains(name))
+static const char *undefinedBecause(Kind kind, const Operands &x) {
+  const bool divides = kind == Kind::UnsignedDivision || kind == Kind::SignedDivision;
+  if (divides && x.b == 0)
     return "division by zero";
-  if (x.b == -1 && x.a == llvm::minIntN(x.width) && divisions.contains(name) && !name.ends_with("ui"))
+  if (kind == Kind::SignedDivision && x.b == -1 && x.a == llvm::minIntN(x.width))
     return "division overflows";
-  if (x.ub >= x.width && shifts.contains(name))
+  if (kind == Kind::Shift && x.ub >= x.width)
     return "shift by the width of the type or more";
   return nullptr;
 }
@@ -140,9 +166,11 @@ llvm::Expected<bool> Scope::evaluateArithmetic(Operation *op) {
     bind(select, values.lookup(values.lookup(select.getCondition()) ? select.getTrueValue() : select.getFalseValue()));
     return true;
   }
-  if (op->getNumOperands() == 0 || op->getNumOperands() > 2 || !op->getOperand(0).getType().isIntOrIndex())
+  if (op->getNumOperands() == 0 || op->getNumOperands() > 2)
     return false;
   unsigned width = widthOf(op->getOperand(0).getType());
+  if (width == 0)
+    return false;
   Operands x{values.lookup(op->getOperand(0)), values.lookup(op->getOperands().back()), 0, 0, width};
   uint64_t mask = llvm::maskTrailingOnes<uint64_t>(width);
   x.ua = uint64_t(x.a) & mask, x.ub = uint64_t(x.b) & mask;
@@ -150,13 +178,13 @@ llvm::Expected<bool> Scope::evaluateArithmetic(Operation *op) {
     bind(compare, arith::applyCmpPredicate(compare.getPredicate(), APInt(width, x.ua), APInt(width, x.ub)));
     return true;
   }
-  StringRef name = op->getName().getStringRef();
-  auto formula = formulas().find(name);
-  if (formula == formulas().end())
+  auto found = rules().find(op->getName().getTypeID());
+  if (found == rules().end())
     return false;
-  if (const char *why = undefinedBecause(name, x))
+  const auto &[formula, kind] = found->second;
+  if (const char *why = undefinedBecause(kind, x))
     return fail(op, why);
-  bind(op->getResult(0), formula->second(x));
+  bind(op->getResult(0), formula(x));
   return true;
 }
 
