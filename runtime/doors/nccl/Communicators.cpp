@@ -27,9 +27,9 @@ bool isNonBlocking(const Config *config) {
 }
 
 /// The real library makes the child of a non-blocking communicator in the background, whatever the child's kind is.
-Creation creationOf(const Member &parent, const Key &key, Comm *made, const Config *config) {
-  bool isInBackground = parent.isNonBlocking;
-  return {made, key, nullptr, isInBackground || isNonBlocking(config), parent.rank, isInBackground};
+Creation creationOf(const std::shared_ptr<Member> &parent, const Key &key, Comm *made, const Config *config) {
+  bool isInBackground = parent->isNonBlocking;
+  return {made, key, nullptr, isInBackground || isNonBlocking(config), parent->rank, isInBackground, parent};
 }
 
 /// Forgets a communicator. Its own part ends before that of the real library, whose handle it knows. Returns the
@@ -85,7 +85,7 @@ Code CommSplit(Comm comm, int color, int key, Comm *made, Config *config) {
   if (!parent)
     return call();
   Key childKey = childOf(parent->key, 1, parent->numSplits++, color);
-  return color < 0 ? call() : create(creationOf(*parent, childKey, made, config), call);
+  return color < 0 ? call() : create(creationOf(parent, childKey, made, config), call);
 }
 
 Code CommShrink(Comm comm, int *excluded, int numExcluded, Comm *made, Config *config, int flags) {
@@ -98,7 +98,7 @@ Code CommShrink(Comm comm, int *excluded, int numExcluded, Comm *made, Config *c
   constexpr int abortsParent = 1;
   if ((flags & abortsParent) != 0 && parent->carrier)
     (void)parent->carrier->leave(parent->rank, Leave::Aborted);
-  return create(creationOf(*parent, childOf(parent->key, 2, parent->numShrinks++, 0), made, config), call);
+  return create(creationOf(parent, childOf(parent->key, 2, parent->numShrinks++, 0), made, config), call);
 }
 
 /// Returns when the carried calls are done; the real library waits for its own.
@@ -134,7 +134,11 @@ Code CommRevoke(Comm comm, int flags) {
 Code CommGetAsyncError(Comm comm, Code *code) {
   Code answer = forward(real().functions.CommGetAsyncError, "ncclCommGetAsyncError", comm, code);
   std::shared_ptr<Member> member = findMember(comm);
-  if (answer != Code::Success || !code || *code != Code::Success || !member || !member->carrier)
+  if (answer != Code::Success || !code || *code != Code::Success || !member)
+    return answer;
+  if (member->isNonBlocking)
+    member->hideBoards();
+  if (!member->carrier)
     return answer;
   Code earlier = member->failure;
   *code = earlier == Code::Success ? settle(*member, member->carrier->failure()) : earlier;

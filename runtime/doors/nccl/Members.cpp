@@ -50,6 +50,8 @@ Code add(const Creation &creation) {
   member->key = creation.key;
   member->rank = creation.rank;
   member->isNonBlocking = creation.isNonBlocking;
+  if (creation.isNonBlocking && creation.board)
+    member->keep(creation.board);
   if (creation.isNonBlocking) // it may still be in the making, so the real library is asked nothing
     member->whyNot = "non-blocking communicator";
   else if (!askForRanks(*member))
@@ -93,7 +95,20 @@ std::shared_ptr<Member> removeMember(Comm comm) {
   std::shared_ptr<Member> member = std::move(found->second);
   state().members.erase(found);
   ++state().numRemoved;
+  member->hideBoards();
   return member;
+}
+
+void Member::keep(std::shared_ptr<Board> board) {
+  std::scoped_lock lock(mutex);
+  boards.push_back(std::move(board));
+}
+
+void Member::hideBoards() {
+  std::scoped_lock lock(mutex);
+  for (const std::shared_ptr<Board> &board : boards)
+    board->hide();
+  boards.clear();
 }
 
 Code begin(Creation &creation) {
@@ -110,13 +125,16 @@ Code begin(Creation &creation) {
 }
 
 Code finish(std::vector<Creation> creations, Code code) {
+  const bool isBegun = code == Code::Success || code == Code::InProgress;
   std::ranges::sort(creations, {}, &Creation::key);
   for (Creation &creation : creations) {
     creation.isNonBlocking |= code == Code::InProgress; // as a file with NCCL's settings may have it
-    if (creation.board)
+    if (creation.board && (!creation.isNonBlocking || !isBegun))
       creation.board->hide();
+    else if (creation.board && creation.isInBackground)
+      creation.parent->keep(creation.board);
   }
-  if (code != Code::Success && code != Code::InProgress)
+  if (!isBegun)
     return code;
   std::vector<Code> codes(creations.size());
   for (size_t begin = 0, end = 0; begin < creations.size(); begin = end) {

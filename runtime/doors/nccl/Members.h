@@ -5,6 +5,8 @@
 #include "Carrier.h"
 
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace kolo::nccl {
 
@@ -19,6 +21,15 @@ struct Member {
   int64_t numSplits = 0, numShrinks = 0;
   std::atomic<Code> failure = Code::Success; // that was said
   std::map<Window, void *> windows;          // the begin of each window that peers access directly
+
+  /// Keeps a board, on which ranks of a non-blocking communicator may still pin notes: this one, or a child.
+  void keep(std::shared_ptr<Board> board);
+  /// Hides the boards that are kept: all ranks have come.
+  void hideBoards();
+
+private:
+  std::mutex mutex; // of `boards`: any thread may ask for errors
+  std::vector<std::shared_ptr<Board>> boards;
 };
 
 /// Null: this library did not see it made.
@@ -34,8 +45,9 @@ struct Creation {
   Key key = {};
   std::shared_ptr<Board> board; // null: the ranks cannot be compared
   bool isNonBlocking = false;
-  int rank = 0;                // of its parent, where it has one
-  bool isInBackground = false; // the real library writes `*made` later, at any time
+  int rank = 0;                        // of its parent, where it has one
+  bool isInBackground = false;         // the real library writes `*made` later, at any time
+  std::shared_ptr<Member> parent = {}; // where it has one
 };
 
 /// Begins to make a communicator, before the real library is called. Not Success: the door cannot be opened.
