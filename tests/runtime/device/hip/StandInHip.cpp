@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 
@@ -15,7 +16,7 @@ extern "C" CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUeve
 namespace {
 
 thread_local int currentDevice = 0;
-unsigned int lastFlags = 0;
+std::atomic<unsigned int> lastFlags = 0;
 unsigned int hostDataPath = 0; // a register of all devices, if they have one: KOLO_STANDIN_HDP
 
 /// While it lives, the current device's context is current for the stand-in driver.
