@@ -16,12 +16,19 @@ namespace {
 
 using namespace fabric;
 
-template <class Function> Function *ofDriver(const char *name) {
+/// A function of the driver, whose handles are plain pointers here: not the very types that it is defined with.
+template <class Function> struct DriverFunction;
+template <class Result, class... Arguments> struct DriverFunction<Result(Arguments...)> {
+  Result (*function)(Arguments...);
+  [[clang::no_sanitize("function")]] Result operator()(Arguments... arguments) const { return function(arguments...); }
+};
+
+template <class Function> DriverFunction<Function> ofDriver(const char *name) {
   static void *driver = [] {
     setenv("KOLO_CUDA_DRIVER", KOLO_TEST_STANDIN, 1);
     return dlopen(KOLO_TEST_STANDIN, RTLD_NOW | RTLD_LOCAL);
   }();
-  return reinterpret_cast<Function *>(dlsym(driver, name));
+  return {reinterpret_cast<Function *>(dlsym(driver, name))};
 }
 
 /// Memory of a GPU, as its kernels see it.
