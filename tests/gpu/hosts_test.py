@@ -63,11 +63,7 @@ def break_one(made, plugins, choice):
         launch.end()
         if fault == "down":
             made.link(victim // PER_HOST, "up")
-    until = time.monotonic() + 5
-    while (left := made.leftovers(was_cut=fault == "down")) and time.monotonic() < until:
-        time.sleep(0.1)
-    if left:
-        raise AssertionError(f"{fault} of rank {victim}: left: {left}")
+    made.expect_nothing_left(was_cut=fault == "down")
     return fault
 
 

@@ -75,9 +75,16 @@ class Hosts:
     def start(self, host, words, **options):
         return subprocess.Popen(self.command(host, words), **options)
 
-    def leftovers(self, was_cut=False):
-        """What hosts have beside the processes that keep their namespaces. `was_cut`: a link was down, so that kernels close
-        connections of processes that have ended later."""
+    def expect_nothing_left(self, was_cut=False):
+        """Waits some seconds until hosts have nothing beside the processes that keep their namespaces. `was_cut`: a link was down,
+        so that kernels close connections of processes that have ended later."""
+        until = time.monotonic() + 5
+        while left := self._leftovers(was_cut):
+            if time.monotonic() > until:
+                raise AssertionError(f"left: {left}")
+            time.sleep(0.1)
+
+    def _leftovers(self, was_cut):
         left, ended = [], ("TIME-WAIT", *(("FIN-WAIT", "CLOSING", "LAST-ACK") if was_cut else ()))
         for host in range(self.number):
             run = lambda *words: subprocess.run(self.command(host, words), capture_output=True, text=True,

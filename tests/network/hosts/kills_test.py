@@ -55,11 +55,7 @@ def kill_some(layout, number, choice):
             if taken > MOST_SECONDS:
                 raise AssertionError(f"{mode}, {wait}, rank {victim} after {delay:.3f} s: {taken:.1f} s")
             times.append(taken)
-            until = time.monotonic() + 5
-            while (left := made.leftovers()) and time.monotonic() < until:
-                time.sleep(0.1)
-            if left:
-                raise AssertionError(f"left: {left}")
+            made.expect_nothing_left()
     return times
 
 
