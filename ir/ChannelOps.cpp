@@ -205,21 +205,25 @@ DivideOp FuseOp::getDivision() {
   return divisions.empty() ? DivideOp() : *divisions.begin();
 }
 
-/// One side of a move.
-struct MoveSide {
+namespace {
+
+/// What a move reads or writes.
+struct MovedSlice {
   Value buffer, rank;
   OperandRange offsets, sizes;
 };
 
-static MoveSide sourceOf(MoveInterface move) {
+} // namespace
+
+static MovedSlice sourceOf(MoveInterface move) {
   return {move.getSource(), move.getSourceRank(), move.getSourceOffsets(), move.getSourceSizes()};
 }
 
-static MoveSide destinationOf(MoveInterface move) {
+static MovedSlice destinationOf(MoveInterface move) {
   return {move.getDestination(), move.getDestinationRank(), move.getDestinationOffsets(), move.getDestinationSizes()};
 }
 
-static bool isSliceOf(FuseOp fuse, const MoveSide &side) {
+static bool isSliceOf(FuseOp fuse, const MovedSlice &side) {
   return !side.rank && side.buffer == fuse.getBuffer() && llvm::equal(side.offsets, fuse.getOffsets()) &&
          llvm::equal(side.sizes, fuse.getSizes());
 }
@@ -249,7 +253,7 @@ static bool mayAlias(FuseOp fuse, Value a, Value b) {
 }
 
 /// Whether slices of two buffers that may be one memory are the same chunk: of buffers that are cut alike.
-static bool areSameChunk(const MoveSide &a, const MoveSide &b) {
+static bool areSameChunk(const MovedSlice &a, const MovedSlice &b) {
   auto first = a.buffer.getDefiningOp<BufferOp>(), second = b.buffer.getDefiningOp<BufferOp>();
   return llvm::equal(first.getGrid(), second.getGrid()) && first.getBlocks() == second.getBlocks() &&
          llvm::equal(a.offsets, b.offsets);
@@ -262,14 +266,14 @@ static bool isDivisionOf(FuseOp fuse, DivideOp divide) {
          divide.getPart() == fuse.getPart() && divide.getParts() == fuse.getParts();
 }
 
-static bool isSame(const MoveSide &a, const MoveSide &b) {
+static bool isSame(const MovedSlice &a, const MovedSlice &b) {
   return a.rank == b.rank && a.buffer == b.buffer && llvm::equal(a.offsets, b.offsets) && llvm::equal(a.sizes, b.sizes);
 }
 
 LogicalResult FuseOp::verifyRegions() {
   bool hasMoved = false, hasCombined = false, isOut = false, isCoded = this->isCoded();
-  SmallVector<std::pair<MoveSide, bool>> read, written; // with whether the move goes into the slice
-  SmallVector<MoveSide> copies;
+  SmallVector<std::pair<MovedSlice, bool>> read, written; // with whether the move goes into the slice
+  SmallVector<MovedSlice> copies;
   WalkResult result = getBody().walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
     if (auto divide = dyn_cast<DivideOp>(op)) {
       if (isOut || !hasCombined || isCoded || !isDivisionOf(*this, divide))
@@ -287,7 +291,7 @@ LogicalResult FuseOp::verifyRegions() {
     }
     bool isInto = this->isInto(move);
     bool isPassedOn = codecOf(move.getSource()) == codecOf(move.getDestination()) &&
-                      llvm::any_of(copies, [&](const MoveSide &copy) { return isSame(copy, sourceOf(move)); });
+                      llvm::any_of(copies, [&](const MovedSlice &copy) { return isSame(copy, sourceOf(move)); });
     if ((!isInto && !isOutOf(move) && !isPassedOn) || (isInto && isOut) || move.getPart() != getPart() ||
         move.getParts() != getParts())
       return op->emitOpError("fuse_c4: must move the fused slice, with its part, and into it before out of it");

@@ -1,4 +1,5 @@
-"""How wide classes are: their methods and fields, counted in the text. Good enough for this project's style; no compiler is needed."""
+"""How wide classes are, their methods and fields, and which names files define, read from the text. Good enough for this project's
+style; no compiler is needed."""
 
 import dataclasses
 import re
@@ -16,6 +17,11 @@ class Class:
     name: str
     methods: int = 0  # declared, but for those that are defaulted or deleted
     fields: int = 0   # of an object: static ones aside
+
+
+@dataclasses.dataclass
+class Namespace:
+    name: str  # empty: what stands in it is local to the file
 
 
 def tokens(text):
@@ -65,6 +71,33 @@ def type_name(statement):
     return found.group(1).replace(" ", "") if found and "(" not in head and "=" not in head and "enum" not in head.split() else None
 
 
+def namespace_of(statement):
+    """The namespace that a statement opens; a list of C declarations counts as one."""
+    if statement[0] == "extern":
+        return Namespace("C")
+    return Namespace("::".join(word for word in statement if re.match(r"\w", word) and word not in ("namespace", "inline")))
+
+
+def merged_name(statement):
+    """What a block in a namespace defines that linkers merge, so that all files must define it alike: an enum, or an inline function
+    with its parameters. None: it defines something else."""
+    head = head_of(statement)
+    if found := re.search(r"\benum (?:class |struct )?(\w+)", head):
+        return found.group(1)
+    start, *parameters = head.split(" (", 1)
+    words = start.split()
+    isMerged = bool({"inline", "constexpr"} & set(words)) or "template" in statement[:1]
+    if not parameters or not isMerged or "static" in words or "=" in words:
+        return None
+    return f"{words[-1]}({parameters[0].split(' : ')[0].strip()}"
+
+
+def merged_variable(statement):
+    """The inline variable that a statement in a namespace defines."""
+    words = re.sub(r"\[.*?\]", "", head_of(statement).split(" = ")[0]).split()
+    return words[-1] if "inline" in words and "(" not in words else None
+
+
 def skip_block(all_tokens, place):
     """The place behind the block that begins here."""
     depth = 0
@@ -76,24 +109,33 @@ def skip_block(all_tokens, place):
     return place
 
 
-def classes_of(text):
-    """All classes, structs and unions that a file defines, nested ones by themselves."""
+def definitions_of(text):
+    """All classes, structs and unions that a file defines, nested ones by themselves; and the names in namespaces, not local to the
+    file, that linkers merge."""
     all_tokens = tokens(text)
-    found, scopes, statement, place, parens = [], [], [], 0, 0
+    found, merged, scopes, statement, place, parens = [], set(), [], [], 0, 0
+
+    def note(name):
+        if name and all(isinstance(scope, Namespace) and scope.name for scope in scopes):
+            merged.add("::".join([*(scope.name for scope in scopes), name]))
+
     while place < len(all_tokens):
         token = all_tokens[place]
-        owner = scopes[-1] if scopes else None
+        owner = scopes[-1] if scopes and isinstance(scopes[-1], Class) else None
         parens += {"(": 1, ")": -1}.get(token, 0)
         if token == "{" and parens == 0:
             name = type_name(statement)
             if name:
+                note(name)
                 scopes.append(Class(name))
                 found.append(scopes[-1])
                 statement = []
             elif "namespace" in statement or (statement and statement[0] == "extern"):
-                scopes.append(None)
+                scopes.append(namespace_of(statement))
                 statement = []
             else:
+                if not owner:
+                    note(merged_name(statement))
                 place = skip_block(all_tokens, place)
                 isInitial = place < len(all_tokens) and all_tokens[place] in (";", ",", "{")
                 if not isInitial:
@@ -110,11 +152,28 @@ def classes_of(text):
         elif token == ";" and parens == 0:
             if owner:
                 count(statement, owner)
+            else:
+                note(merged_variable(statement))
             statement = []
         else:
             statement.append(token)
         place += 1
-    return found
+    return found, merged
+
+
+def classes_of(text):
+    """All classes, structs and unions that a file defines, nested ones by themselves."""
+    return definitions_of(text)[0]
+
+
+def merged_names(tree):
+    """Names that linkers merge although several files of a tree, texts by path, define them: with the files."""
+    homes = {}
+    for path, text in tree.items():
+        if path.endswith((".h", ".cpp")):
+            for name in definitions_of(text)[1]:
+                homes.setdefault(name, set()).add(path)
+    return {name: paths for name, paths in homes.items() if len(paths) > 1}
 
 
 def shared_names(tree):

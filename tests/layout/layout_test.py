@@ -85,6 +85,9 @@ MUTUAL = [("compiler", "compiler/check")]
 # Names that several files give to classes. This number only shrinks.
 SHARED_NAMES = 101
 
+# Names with several definitions in files of tests that no program links together.
+LINKED_APART = {"kolo::test::Graph", "kolo::test::Member", "kolo::test::driverFunction(const char * symbol )"}
+
 # A class has at most so many methods and fields. C interfaces, whose names begin with Kolo, are lists by nature.
 MOST_METHODS, MOST_FIELDS = 30, 15
 # Wider ones, as (methods, fields). This list only shrinks, and so do its numbers: tests/layout/measure.py prints them.
@@ -193,6 +196,12 @@ class Layout(unittest.TestCase):
         self.assertLessEqual(len(shared), SHARED_NAMES, sorted(shared))
         self.assertGreaterEqual(len(shared), SHARED_NAMES - 3, f"SHARED_NAMES is {len(shared)} now")
 
+    def test_what_linkers_merge_has_one_definition(self):
+        """Of two definitions a program gets one, without a word: for both files, or for what is not inlined there."""
+        merged = classes.merged_names(includes.read_tree(SOURCE, (*TREES, "tests")))
+        self.assertEqual(set(merged), LINKED_APART)
+        self.assertEqual({path.split("/")[0] for paths in merged.values() for path in paths}, {"tests"})
+
     def test_few_files_know_each_collective(self):
         """But for doors, exploration, exports and imports, which serve some. All else follows from the facts in these."""
         known = {path for path, text in self.tree.items()
@@ -288,6 +297,25 @@ class PlantedViolations(unittest.TestCase):
     def test_folders_that_include_each_other(self):
         tree = {"ir/A.h": '#include "codec/B.h"\n', "codec/B.h": '#include "../ir/A.h"\n'}
         self.assertEqual(includes.mutual(includes.pairs(tree)), [("codec", "ir")])
+
+    def test_names_that_linkers_merge(self):
+        def merged(text, other):
+            return sorted(classes.merged_names({"ir/A.h": text, "tools/B.cpp": other}))
+
+        choice = "namespace kolo::tools {\nstruct Choice {\n  int a = 0;\n};\n}"
+        self.assertEqual(merged(choice, "namespace kolo {\nnamespace tools {\nenum class Choice : int { A };\n}\n}"), ["kolo::tools::Choice"])
+        self.assertEqual(merged(choice, "namespace kolo::tools {\nnamespace {\nclass Choice {};\n}\n}"), [])
+        self.assertEqual(merged(choice, "namespace kolo::ir {\nclass Choice {};\n}"), [])
+        self.assertEqual(merged(choice, "namespace kolo::tools {\nstruct Choice;\nstruct Cell {\n  struct Choice {};\n};\n}"), [])
+        self.assertEqual(merged('extern "C" {\nstruct Choice {\n};\n}', 'extern "C" {\nstruct Choice {\n  int a;\n};\n}'), ["C::Choice"])
+        twice = "namespace kolo {\n%s int twice(int a) { return 2 * a; }\n}"
+        for word in ("inline", "constexpr", "template <class T>"):
+            self.assertEqual(merged(twice % word, twice % word), ["kolo::twice(int a )"])
+        self.assertEqual(merged(twice % "inline", twice % "static inline"), [])
+        size = "namespace kolo {\n%s int most = 3, least{}, all[2] = {};\n}"
+        self.assertEqual(merged(size % "inline constexpr", size % "inline const"), ["kolo::most"])
+        self.assertEqual(merged(size.replace("most =", "most[] =") % "inline", size % "inline"), ["kolo::most"])
+        self.assertEqual(merged(size % "inline constexpr", size % "constexpr"), [])
 
     def test_wide_classes(self):
         methods = "".join(f"  virtual std::function<void(int)> get{i}(int a = {{}}) const;\n" for i in range(30))

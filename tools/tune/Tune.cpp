@@ -195,8 +195,8 @@ private:
       if (found != candidates.all.end())
         incumbent = size_t(found - candidates.all.begin());
     }
-    Choice choice = tools::choose(cell.measurements, size_t(plan.firstRounds),
-                                  before ? std::optional(before->chosen) : std::nullopt, incumbent);
+    CellChoice choice = tools::choose(cell.measurements, size_t(plan.firstRounds),
+                                      before ? std::optional(before->chosen) : std::nullopt, incumbent);
     cell.chosen = choice.chosen;
     cell.next = choice.next;
   }
@@ -219,8 +219,8 @@ double Measurement::typicalUs() const {
   return sorted.empty() ? 0 : std::accumulate(sorted.begin(), sorted.end(), 0.0) / double(sorted.size());
 }
 
-Choice choose(const std::vector<Measurement> &measurements, size_t numFirstRounds, std::optional<size_t> before,
-              std::optional<size_t> incumbent) {
+CellChoice choose(const std::vector<Measurement> &measurements, size_t numFirstRounds, std::optional<size_t> before,
+                  std::optional<size_t> incumbent) {
   CountedRounds rounds(measurements, numFirstRounds);
   std::vector<std::pair<double, size_t>> order; // the best first
   for (size_t number = 0; number < measurements.size(); ++number)

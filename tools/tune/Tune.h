@@ -60,7 +60,7 @@ inline bool isTunedInPlace(runtime::CollectiveKind collective) {
 std::vector<Cell> tune(const Candidates &candidates, const runtime::Mesh &mesh, runtime::MemoryKind memory,
                        const TuneOptions &options);
 
-struct Choice {
+struct CellChoice {
   size_t chosen = 0;
   std::optional<size_t> next; // the best of the others
 };
@@ -69,8 +69,8 @@ struct Choice {
 /// rounds, of few calls, count only where there are no others. The best is nearest to the fastest in its own worst
 /// round; `before`, the choice at the size below, stays if it is as good within 3 %. The incumbent stays unless another
 /// is no slower in any round, within 3 %, and more than 10 % faster in most: one disturbed round moves nobody.
-Choice choose(const std::vector<Measurement> &measurements, size_t numFirstRounds, std::optional<size_t> before,
-              std::optional<size_t> incumbent);
+CellChoice choose(const std::vector<Measurement> &measurements, size_t numFirstRounds, std::optional<size_t> before,
+                  std::optional<size_t> incumbent);
 
 /// How many pairs of a size and a candidate there are, and how many of them were measured.
 struct Effort {
