@@ -28,7 +28,7 @@ static std::string collectiveName(const dsl::Collective &collective) {
 }
 
 static void list(bool asJson) {
-  std::vector<dsl::Definition> all = dsl::registeredChoreographies();
+  std::vector<dsl::Definition> all = shippedAlgorithms();
   std::ranges::sort(all, {}, [](const dsl::Definition &definition) {
     return std::pair(collectiveName(definition.collective), definition.name);
   });

@@ -67,9 +67,8 @@ int main(int argc, char **argv) {
     return 2;
   }
   std::string path = (std::filesystem::temp_directory_path() / fmt::format("kolo-bench-{}.so", getpid())).string();
-  std::vector<dsl::Definition> definitions = dsl::registeredChoreographies();
+  std::vector<dsl::Definition> definitions = tools::shippedAlgorithms();
   std::erase_if(definitions, dsl::usesCodecs); // not lowered
-  std::ranges::sort(definitions, {}, &dsl::Definition::name);
   measure(definitions.front(), meshOf(definitions.front(), 8), path, 1);
   fmt::print("| algorithm | 8 ranks, ms | 8192 | 1048576 | plugin at 8, bytes | at 1048576 |\n|-|-|-|-|-|-|\n");
   double slowest = 0;

@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
   for (const Row &row : rows)
     print(findShipped(row.algorithm), row.meshes, machine);
   fmt::print("\nAll shipped algorithms on the whole of Frontier:\n\n{}", heading);
-  for (const dsl::Definition &definition : dsl::registeredChoreographies())
+  for (const dsl::Definition &definition : shippedAlgorithms())
     if (usesCodecs(definition))
       fmt::print("| {} | has a codec, which costs do not know | | | |\n", definition.name);
     else if (!definition.collective.dims.empty())

@@ -57,6 +57,15 @@ Outcome outcomeOn(int64_t nodes) {
   return outcome;
 }
 
+TEST(ShippedAlgorithms, StandInOrderOfNamesHoweverTheyWereLinked) {
+  auto body = [](Choreography &) {};
+  for (const char *name : {"zOfFourDimensions", "aOfFourDimensions"}) // no machine has a mesh for them
+    Registration(name, Broadcast, Mesh("a", "b", "c", "d"), body);
+  const std::vector<Definition> all = shippedAlgorithms();
+  EXPECT_GT(all.size(), 50u);
+  EXPECT_TRUE(std::ranges::is_sorted(all, {}, &Definition::name));
+}
+
 TEST(CandidatePrograms, AreInferredAgainWhereManyNodesNeedMore) {
   Outcome many = outcomeOn(8);
   EXPECT_EQ(many.proof.refusal, "");

@@ -202,6 +202,11 @@ class Layout(unittest.TestCase):
         self.assertEqual(set(merged), LINKED_APART)
         self.assertEqual({path.split("/")[0] for paths in merged.values() for path in paths}, {"tests"})
 
+    def test_tools_do_not_depend_on_the_order_in_which_algorithms_were_linked(self):
+        """They take shippedAlgorithms, which Compile.cpp sorts; UserSource.cpp looks for the choreographies of a library."""
+        asking = {path for path, text in self.tree.items() if path.startswith("tools/") and "registeredChoreographies()" in text}
+        self.assertEqual(asking, {"tools/compile/Compile.cpp", "tools/compile/UserSource.cpp"})
+
     def test_few_files_know_each_collective(self):
         """But for doors, exploration, exports and imports, which serve some. All else follows from the facts in these."""
         known = {path for path, text in self.tree.items()

@@ -383,13 +383,19 @@ void compileForCosts(const CompileRequest &request, Runners runners,
   use(*choreographies, *programs, options.schedule);
 }
 
+std::vector<dsl::Definition> shippedAlgorithms() {
+  std::vector<dsl::Definition> all = dsl::registeredChoreographies();
+  std::ranges::sort(all, {}, &dsl::Definition::name);
+  return all;
+}
+
 const dsl::Definition &findShipped(const std::string &name) {
   const std::vector<dsl::Definition> &all = dsl::registeredChoreographies();
   auto found = std::ranges::find(all, name, &dsl::Definition::name);
   if (found != all.end())
     return *found;
   std::vector<std::string> names;
-  for (const dsl::Definition &definition : all)
+  for (const dsl::Definition &definition : shippedAlgorithms())
     names.push_back(definition.name);
   throw ToolError(ExitCode::Usage, "there is no algorithm '" + name + "'" + didYouMean(name, names) + " (kolo list)");
 }

@@ -127,6 +127,9 @@ void compileForCosts(const CompileRequest &request, Runners runners,
                      const std::function<void(mlir::ModuleOp choreographies, mlir::ModuleOp programs,
                                               const ResolvedSchedule &schedule)> &use);
 
+/// All registered choreographies by name: the linker has chosen the order in which shipped ones were registered.
+std::vector<dsl::Definition> shippedAlgorithms();
+
 /// A shipped choreography by name; throws ToolError with the nearest name when there is none.
 const dsl::Definition &findShipped(const std::string &name);
 

@@ -22,7 +22,7 @@ namespace {
 /// The shipped algorithms on all meshes that they can have here.
 std::vector<PlacedCandidate> shippedCandidates(const ExploreRequest &request) {
   std::vector<PlacedCandidate> result;
-  for (const dsl::Definition &definition : dsl::registeredChoreographies())
+  for (const dsl::Definition &definition : shippedAlgorithms())
     for (const explore::FittingMesh &mesh : explore::meshesFor(request.machine, request.numNodes)) {
       std::vector<std::string> dims = mesh.dims;
       std::vector<int64_t> sizes = mesh.sizes;

@@ -91,7 +91,7 @@ void compileWhatCompiles(CompileRequest &request, std::vector<Candidate> &all, s
 std::string Candidate::program() const { return algorithm + suffixFor(schedule); }
 
 bool hasCandidates(runtime::CollectiveKind collective, const runtime::Mesh &mesh) {
-  return std::ranges::any_of(dsl::registeredChoreographies(),
+  return std::ranges::any_of(shippedAlgorithms(),
                              [&](const dsl::Definition &definition) { return isFor(definition, collective, mesh); });
 }
 
@@ -101,7 +101,7 @@ Candidates compileCandidates(runtime::CollectiveKind collective, const runtime::
   std::vector<LeftOut> leftOut;
   CompileRequest request;
   request.network.dims = network;
-  for (const dsl::Definition &definition : dsl::registeredChoreographies())
+  for (const dsl::Definition &definition : shippedAlgorithms())
     for (const Schedule &schedule : schedulesFor(collective, mesh, !network.empty())) {
       if (!isFor(definition, collective, mesh))
         continue;

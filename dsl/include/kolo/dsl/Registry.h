@@ -19,7 +19,8 @@ struct Definition {
   std::source_location location;
 };
 
-/// All definitions registered so far, in order of registration. Not to be called while libraries are being opened.
+/// All definitions registered so far, in order of registration, which the linker chooses for those that are linked in.
+/// Not to be called while libraries are being opened.
 const std::vector<Definition> &registeredChoreographies();
 
 /// Whether one of its buffers has a codec when nobody chooses any. Runs the body.
