@@ -24,7 +24,7 @@ constexpr std::array scaleNames = {"none", "f32", "f16", "bf16", "e4m3", "e8m0"}
 constexpr std::array ruleNames = {"fit", "full", "signed", "power", "mean"};
 
 template <typename Enum, size_t N>
-std::optional<Enum> valueOf(const std::array<const char *, N> &names, std::string_view name) {
+std::optional<Enum> valueNamed(const std::array<const char *, N> &names, std::string_view name) {
   auto found = std::ranges::find(names, name);
   return found == names.end() ? std::nullopt : std::optional(Enum(found - names.begin()));
 }
@@ -179,7 +179,7 @@ struct TextReader {
     return value;
   }
   template <typename Enum, size_t N> Enum name(const std::array<const char *, N> &names) {
-    std::optional<Enum> value = valueOf<Enum>(names, word());
+    std::optional<Enum> value = valueNamed<Enum>(names, word());
     isGood &= value.has_value();
     return value.value_or(Enum(0));
   }

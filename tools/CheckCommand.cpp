@@ -42,7 +42,7 @@ struct TransportChoice {
 };
 
 /// One program on one mesh.
-struct Report {
+struct CheckReport {
   ProgramOp program;
   Transport transport;
   Verdict verdict;
@@ -117,14 +117,14 @@ CheckOptions CheckCommand::makeOptions() const {
   return options;
 }
 
-std::vector<Report> checkAll(mlir::ModuleOp module, CheckOptions options, const TransportChoice &transports,
-                             bool wantCounts) {
-  std::vector<Report> reports;
+std::vector<CheckReport> checkAll(mlir::ModuleOp module, CheckOptions options, const TransportChoice &transports,
+                                  bool wantCounts) {
+  std::vector<CheckReport> reports;
   for (ProgramOp program : module.getOps<ProgramOp>()) {
     options.transport = transports.of(program);
     for (auto mesh : program.getMeshes().getAsRange<mlir::DenseI64ArrayAttr>()) {
-      Report &report =
-          reports.emplace_back(Report{program, options.transport, checkProgram(program, mesh, options), std::nullopt});
+      CheckReport &report = reports.emplace_back(
+          CheckReport{program, options.transport, checkProgram(program, mesh, options), std::nullopt});
       if (wantCounts && !report.verdict.tooLarge)
         report.counts = countSynchronisation(program, report.verdict.checkedOn);
     }
@@ -132,7 +132,7 @@ std::vector<Report> checkAll(mlir::ModuleOp module, CheckOptions options, const 
   return reports;
 }
 
-std::string stateText(const Report &report, Property property) {
+std::string stateText(const CheckReport &report, Property property) {
   const Verdict &verdict = report.verdict;
   std::string text(toString(stateOf(verdict, property)));
   if (stateOf(verdict, property) == PropertyState::Refuted)
@@ -143,7 +143,7 @@ std::string stateText(const Report &report, Property property) {
   return note.empty() ? text : text + "; " + note;
 }
 
-void print(const Report &report) {
+void print(const CheckReport &report) {
   ProgramOp program = report.program;
   const Verdict &verdict = report.verdict;
   fmt::print("{} on {}\n", nameOf(program), describeMesh(program, verdict.mesh));
@@ -183,9 +183,9 @@ void printTable(const std::vector<std::vector<std::string>> &rows) {
 }
 
 /// Kinds of credits that the reports have, in the order in which they come up.
-std::vector<std::string> creditKinds(llvm::ArrayRef<Report> reports) {
+std::vector<std::string> creditKinds(llvm::ArrayRef<CheckReport> reports) {
   std::vector<std::string> kinds;
-  for (const Report &report : reports)
+  for (const CheckReport &report : reports)
     if (report.counts)
       for (const auto &[kind, number] : report.counts->creditWaits)
         if (std::ranges::find(kinds, kind) == kinds.end())
@@ -194,14 +194,14 @@ std::vector<std::string> creditKinds(llvm::ArrayRef<Report> reports) {
 }
 
 /// Of one program's reports.
-void printSynchronisation(llvm::ArrayRef<Report> reports) {
+void printSynchronisation(llvm::ArrayRef<CheckReport> reports) {
   std::vector<std::string> kinds = creditKinds(reports);
   std::vector<std::vector<std::string>> rows = {{"mesh", "data signals", "data waits"}};
   for (const std::string &kind : kinds)
     rows.front().push_back(kind + " credits");
   for (const char *name : {"flushes", "waits"})
     rows.front().push_back(name);
-  for (const Report &report : reports) {
+  for (const CheckReport &report : reports) {
     std::vector<std::string> &row = rows.emplace_back();
     row.push_back(describeMesh(report.program, report.verdict.checkedOn));
     if (!report.counts) {
@@ -222,12 +222,12 @@ void printSynchronisation(llvm::ArrayRef<Report> reports) {
   printTable(rows);
 }
 
-void printAll(llvm::ArrayRef<Report> reports, bool isVerbose) {
+void printAll(llvm::ArrayRef<CheckReport> reports, bool isVerbose) {
   const char *separator = "";
   while (!reports.empty()) {
     ProgramOp program = reports.front().program;
-    auto ofProgram = reports.take_while([&](const Report &report) { return report.program == program; });
-    for (const Report &report : ofProgram) {
+    auto ofProgram = reports.take_while([&](const CheckReport &report) { return report.program == program; });
+    for (const CheckReport &report : ofProgram) {
       if (report.verdict.tooLarge)
         continue;
       fmt::print("{}", separator);
@@ -240,19 +240,19 @@ void printAll(llvm::ArrayRef<Report> reports, bool isVerbose) {
   }
 }
 
-void printJson(llvm::ArrayRef<Report> reports) {
+void printJson(llvm::ArrayRef<CheckReport> reports) {
   auto objects = nlohmann::ordered_json::array();
-  for (const Report &report : reports)
+  for (const CheckReport &report : reports)
     objects.push_back(toJson(report.program, report.verdict, report.counts, report.transport));
   fmt::print("{}\n", objects.dump(2));
 }
 
-bool isRefuted(const Report &report) { return report.verdict.refutation.has_value(); }
+bool isRefuted(const CheckReport &report) { return report.verdict.refutation.has_value(); }
 
 /// Throws the ToolError that the verdicts amount to, if they are no proofs.
-void judge(llvm::ArrayRef<Report> reports, bool mayRepresent) {
+void judge(llvm::ArrayRef<CheckReport> reports, bool mayRepresent) {
   std::string tooLarge;
-  for (const Report &report : reports)
+  for (const CheckReport &report : reports)
     if (report.verdict.tooLarge)
       tooLarge += (tooLarge.empty() ? "" : "\n") + nameOf(report.program) + ": " +
                   describe(report.program, report.verdict) + (mayRepresent ? "" : representedHint.str());
@@ -271,7 +271,7 @@ void checkPrograms(const CheckCommand &command) {
   bool isGuessRefuted = false;
   do
     compileToChannel(request, [&](mlir::ModuleOp module) {
-      std::vector<Report> reports = checkAll(module, options, transports, command.asJson || command.isVerbose);
+      std::vector<CheckReport> reports = checkAll(module, options, transports, command.asJson || command.isVerbose);
       isGuessRefuted = !request.searchesInFull && llvm::any_of(reports, isRefuted);
       request.searchesInFull = true;
       if (isGuessRefuted)

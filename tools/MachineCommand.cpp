@@ -31,7 +31,7 @@ std::string gigabytes(double bytesPerSecond) { return fmt::format("{:.4g}", byte
 std::string percent(double share) { return fmt::format("{:.3g} %", share * 100); }
 std::string microseconds(double seconds) { return fmt::format("{:.3g}", seconds * 1e6); }
 
-std::string sizeText(int64_t bytes) {
+std::string binarySizeText(int64_t bytes) {
   const char *units[] = {"", " KiB", " MiB", " GiB", " TiB"};
   size_t unit = 0;
   for (; unit + 1 < std::size(units) && bytes % 1024 == 0 && bytes > 0; bytes /= 1024)
@@ -42,7 +42,7 @@ std::string sizeText(int64_t bytes) {
 std::string bandwidthText(const Bandwidth &bandwidth) {
   std::string text;
   for (const Bandwidth::Step &step : bandwidth.bySize)
-    text += gigabytes(step.peak) + " up to " + sizeText(step.upToBytes) + ", ";
+    text += gigabytes(step.peak) + " up to " + binarySizeText(step.upToBytes) + ", ";
   return text + gigabytes(bandwidth.peak) + " GB/s";
 }
 

@@ -10,8 +10,6 @@ using namespace mlir;
 
 namespace kolo {
 
-static int64_t modulo(int64_t value, int64_t divisor) { return ((value % divisor) + divisor) % divisor; }
-
 void expandBox(const Trace &trace, const Box &box, const Grid &grid, std::vector<int32_t> &chunks) {
   expandNumbers(trace.numbersOf(box, grid.extents.size()), grid, chunks);
 }
@@ -346,7 +344,7 @@ bool Tracer::addBox(const SliceRegisters &slice, uint32_t op, int64_t owner, Box
       return refuse(op, "a slice takes " + std::to_string(size) + " chunks along dimension " + std::to_string(dim) +
                             " of '" + code.buffers[slice.buffer].name + "', which has " + std::to_string(extent) +
                             " there");
-    trace.numbers.push_back(extent ? int32_t(modulo(offset, extent)) : 0);
+    trace.numbers.push_back(extent ? int32_t(llvm::mod<int64_t>(offset, extent)) : 0);
     trace.numbers.push_back(int32_t(size));
   }
   return true;

@@ -11,12 +11,11 @@ using namespace mlir;
 
 namespace kolo {
 
-static int64_t modulo(int64_t value, int64_t divisor) { return ((value % divisor) + divisor) % divisor; }
-
 static bool overlaps(const GridRange &a, const GridRange &b) {
   if (a.size <= 0 || b.size <= 0)
     return false;
-  return modulo(b.offset - a.offset, a.extent) < a.size || modulo(a.offset - b.offset, a.extent) < b.size;
+  return llvm::mod<int64_t>(b.offset - a.offset, a.extent) < a.size ||
+         llvm::mod<int64_t>(a.offset - b.offset, a.extent) < b.size;
 }
 
 bool overlaps(const GridBox &a, const GridBox &b) {
@@ -176,7 +175,7 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
     return Coordinates{coordinate};
   case StepKind::Next: {
     int64_t distance = evaluator.get(amountOf(transfer, dim));
-    return Coordinates{modulo(backwards ? coordinate - distance : coordinate + distance, size)};
+    return Coordinates{llvm::mod<int64_t>(backwards ? coordinate - distance : coordinate + distance, size)};
   }
   case StepKind::Flip: {
     int64_t other = coordinate ^ evaluator.get(amountOf(transfer, dim));
@@ -186,7 +185,7 @@ FailureOr<Unfold::Coordinates> Unfold::reach(TransferOp transfer, size_t dim, in
   case StepKind::Others: {
     Coordinates others;
     for (int64_t i = 1; i < size; ++i)
-      others.push_back(modulo(coordinate + (backwards ? -i : i), size));
+      others.push_back(llvm::mod<int64_t>(coordinate + (backwards ? -i : i), size));
     return others;
   }
   case StepKind::At: {

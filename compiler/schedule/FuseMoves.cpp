@@ -21,6 +21,7 @@
 #include "compiler/Passes.h"
 #include "compiler/check/Verdict.h"
 #include "compiler/project/Relations.h"
+#include "compiler/schedule/Arithmetic.h"
 #include "compiler/schedule/RotateLoop.h"
 #include "ir/IndexArithmetic.h"
 
@@ -43,8 +44,6 @@ struct Unit {
 
   bool isLoop() const { return isa<scf::ForOp>(op); }
 };
-
-bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op)); }
 
 bool movesPackets(MoveInterface move) { return arePackets(move.getSource()) || arePackets(move.getDestination()); }
 

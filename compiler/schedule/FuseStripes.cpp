@@ -7,6 +7,7 @@
 // Requires choreography form, checked. Runs before PlaceStaging, which decides about calls in place by the order of
 // statements.
 #include "compiler/Passes.h"
+#include "compiler/schedule/Arithmetic.h"
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -21,9 +22,6 @@ namespace kolo {
 #include "compiler/Passes.h.inc"
 
 namespace {
-
-/// Arithmetic, or the buffer of a variant's slots.
-bool isArithmetic(Operation &op) { return op.getNumRegions() == 0 && (isMemoryEffectFree(&op) || isa<BufferOp>(op)); }
 
 KoloDialect::StripeAttrHelper stripeMark(Operation &op) { return KoloDialect::StripeAttrHelper(op.getContext()); }
 

@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace kolo {
 
-static bool isArithmetic(Operation &op) {
+static bool hasNoEffect(Operation &op) {
   return op.getNumRegions() == 0 && isMemoryEffectFree(&op) && !op.hasTrait<OpTrait::IsTerminator>();
 }
 
@@ -15,8 +15,8 @@ static bool isArithmetic(Operation &op) {
 static Operation *loneNestOf(Operation *end) {
   Operation *nest = end;
   while (!isa<ProgramOp>(nest->getParentOp())) {
-    bool isAlone = llvm::all_of(
-        *nest->getBlock(), [&](Operation &op) { return &op == nest || isArithmetic(op) || isa<scf::YieldOp>(op); });
+    bool isAlone = llvm::all_of(*nest->getBlock(),
+                                [&](Operation &op) { return &op == nest || hasNoEffect(op) || isa<scf::YieldOp>(op); });
     if (!isAlone)
       break;
     nest = nest->getParentOp();
@@ -39,7 +39,7 @@ static bool touches(Operation &op, Value buffer) {
 /// Whether anything but arithmetic stands from one op to another one that comes later, or to the end of the block.
 static bool standsBetween(Block::iterator from, Block::iterator to) {
   return llvm::any_of(llvm::make_range(from, to),
-                      [](Operation &op) { return !isArithmetic(op) && !op.hasTrait<OpTrait::IsTerminator>(); });
+                      [](Operation &op) { return !hasNoEffect(op) && !op.hasTrait<OpTrait::IsTerminator>(); });
 }
 
 static SmallVector<Block::iterator> findLaterPlaces(const ProjectedTransfer &transfer) {
@@ -87,7 +87,7 @@ static SmallVector<Operation *> findEarlierPlaces(const ProjectedTransfer &trans
   Block *block = nest->getBlock();
   Value source = cast<MoveInterface>(transfer.move).getSource();
   auto addPlace = [&](Block::iterator to) {
-    while (&*to != nest && (isArithmetic(*to) || isa<SignalOp, BufferOp>(*to)))
+    while (&*to != nest && (hasNoEffect(*to) || isa<SignalOp, BufferOp>(*to)))
       ++to;
     // A push is known by its write and its signal standing together: no other signal may take that place.
     bool isOfPush = to != block->begin() && isa<PutOp>(*std::prev(to));

@@ -24,7 +24,7 @@ bool hasMark(Operation *op) {
          KoloDialect::PipelinePhaseAttrHelper(context).isAttrPresent(op);
 }
 
-LogicalResult verify(Operation *op) {
+LogicalResult verifyOp(Operation *op) {
   if (hasMark(op))
     return op->emitOpError("synchronised_c1: has a mark that an earlier pass should have taken away");
   auto move = dyn_cast<MoveInterface>(op);
@@ -39,7 +39,7 @@ LogicalResult verify(Operation *op) {
 struct VerifySynchronised : impl::VerifySynchronisedBase<VerifySynchronised> {
   void runOnOperation() override {
     WalkResult result = getOperation().walk(
-        [](Operation *op) { return failed(verify(op)) ? WalkResult::interrupt() : WalkResult::advance(); });
+        [](Operation *op) { return failed(verifyOp(op)) ? WalkResult::interrupt() : WalkResult::advance(); });
     if (result.wasInterrupted())
       return signalPassFailure();
     markAllAnalysesPreserved();

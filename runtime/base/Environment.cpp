@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char *waitNames[] = {"auto", "spin", "yield", "sleep"};
 constexpr int mostMemoryMiB = 1 << 20;
-constexpr const char *memoryNames[] = {"auto", "attach", "staged"};
+constexpr const char *ordinaryMemoryNames[] = {"auto", "attach", "staged"};
 
 template <class Enum, size_t N>
 Status readChoice(const char *name, const char *const (&names)[N], const char *choices, Enum &value) {
@@ -29,7 +29,7 @@ Status readChoice(const char *name, const char *const (&names)[N], const char *c
 
 } // namespace
 
-const char *toString(OrdinaryMemory mode) { return memoryNames[static_cast<size_t>(mode)]; }
+const char *toString(OrdinaryMemory mode) { return ordinaryMemoryNames[static_cast<size_t>(mode)]; }
 
 std::optional<int> parseInt(std::string_view text, int least, int most) {
   int value = 0;
@@ -66,7 +66,8 @@ Result<Settings> readSettings(const CommunicatorOptions &options) {
   }
   if (Status status = readChoice("KOLO_WAIT", waitNames, "auto, spin, yield, sleep", settings.wait); !status.isOk())
     return status;
-  if (Status status = readChoice("KOLO_ORDINARY_MEMORY", memoryNames, "auto, attach, staged", settings.ordinaryMemory);
+  if (Status status =
+          readChoice("KOLO_ORDINARY_MEMORY", ordinaryMemoryNames, "auto, attach, staged", settings.ordinaryMemory);
       !status.isOk())
     return status;
   return settings;

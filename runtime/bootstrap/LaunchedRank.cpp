@@ -33,7 +33,7 @@ Result<int> readNumber(const char *name, int least, int most, const char *what) 
   return error(StatusCode::InvalidArgument, "{}='{}' is not {}", name, text, what);
 }
 
-Result<LaunchedRank> read(const Launcher &launcher) {
+Result<LaunchedRank> readRank(const Launcher &launcher) {
   Result<int> size = readNumber(launcher.size, 1, maxRanks, "a number of ranks from 1 to 131072");
   Result<int> rank = readNumber(launcher.rank, 0, std::numeric_limits<int>::max(), "a rank");
   std::string problems = size.isOk() ? "" : size.status().message();
@@ -52,8 +52,8 @@ Result<LaunchedRank> readLaunchedRank() {
   return guarded([]() -> Result<LaunchedRank> {
     for (const Launcher &launcher : launchers)
       if (variable(launcher.rank) || (&launcher == launchers && variable(launcher.size)))
-        return read(launcher);
-    return read(launchers[0]);
+        return readRank(launcher);
+    return readRank(launchers[0]);
   });
 }
 

@@ -17,9 +17,6 @@ constexpr uint32_t firstVersionWithOpening = 3; // before it, ranks began with a
 constexpr size_t contactBytes = 2 * 4 + hostNameBytes + sizeof(Endpoint);
 constexpr size_t neighbourBytes = 2 * 4 + sizeof(Endpoint);
 
-using Writer = Cursor<std::byte>;
-using Reader = Cursor<const std::byte>;
-
 bool begins(std::span<const std::byte> bytes, std::string_view magic) {
   for (size_t i = 0; i < std::min(bytes.size(), magic.size()); ++i)
     if (bytes[i] != static_cast<std::byte>(magic[i]))

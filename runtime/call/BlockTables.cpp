@@ -8,8 +8,6 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr const char *roleNames[] = {"input", "output"};
-
 /// The group of a rank: ranks that differ along the dimensions of the collective alone.
 struct Group {
   int64_t size = 1;

@@ -18,7 +18,7 @@ constexpr int64_t pieceBytes = int64_t(512) << 10;
 // two cores. Below these sizes staging is faster. Data that is combined also passes through a tile.
 constexpr int64_t leastMovedBytes = int64_t(1) << 15, leastCombinedBytes = int64_t(1) << 18;
 
-size_t aligned(size_t sizeBytes) { return (sizeBytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes; }
+size_t alignedBytes(size_t sizeBytes) { return (sizeBytes + alignmentBytes - 1) / alignmentBytes * alignmentBytes; }
 
 /// A window or other directly usable memory, else memory for cross-memory attach.
 Location locateForPeers(const SegmentTable &segments, std::byte *pointer, size_t sizeBytes) {
@@ -87,9 +87,9 @@ Pieces cut(const Call &call, Staging staging) {
 Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLES], const ArenaOf &memory) {
   size_t arenaBytes = 0;
   for (size_t sizeBytes : sizes) {
-    if (sizeBytes > PTRDIFF_MAX - alignmentBytes || arenaBytes > PTRDIFF_MAX - aligned(sizeBytes))
+    if (sizeBytes > PTRDIFF_MAX - alignmentBytes || arenaBytes > PTRDIFF_MAX - alignedBytes(sizeBytes))
       return error(StatusCode::OutOfMemory, "the call needs more than {} bytes of scratch memory", PTRDIFF_MAX);
-    arenaBytes += aligned(sizeBytes);
+    arenaBytes += alignedBytes(sizeBytes);
   }
   if (arenaBytes == 0)
     return {};
@@ -102,7 +102,7 @@ Status reserveArena(Buffers &buffers, const size_t (&sizes)[KOLO_NUM_BUFFER_ROLE
       continue;
     buffers.local[role] = next;
     buffers.remote[role] = *memory.segments.locate(next, sizes[role]);
-    next += aligned(sizes[role]);
+    next += alignedBytes(sizes[role]);
   }
   return {};
 }
@@ -144,7 +144,8 @@ Result<std::byte *> Arena::reserve(SegmentTable &segments, Holding &holding, siz
   if (segment && segment->sizeBytes() >= sizeBytes)
     return segment->data();
   constexpr size_t leastBytes = size_t(1) << 16, mostDoubledBytes = size_t(1) << 26;
-  size_t grown = sizeBytes <= mostDoubledBytes ? std::bit_ceil(std::max(sizeBytes, leastBytes)) : aligned(sizeBytes);
+  size_t grown =
+      sizeBytes <= mostDoubledBytes ? std::bit_ceil(std::max(sizeBytes, leastBytes)) : alignedBytes(sizeBytes);
   Result<std::unique_ptr<Segment>> created = holding.create(segments, grown);
   if (!created.isOk())
     return created.status();
@@ -187,7 +188,7 @@ Result<Buffers> placeBuffers(const Call &call, Staging least, const ArenaOf &mem
       return pieces.status();
     buffers.pieces = *pieces;
     buffers.publishesMuch = call.publishesMuch();
-    buffers.publishedSlotBytes = aligned(static_cast<size_t>(call.publishedBytesFor(buffers.pieces.count)));
+    buffers.publishedSlotBytes = alignedBytes(static_cast<size_t>(call.publishedBytesFor(buffers.pieces.count)));
   }
   int64_t scratchBytes = call.scratchBytesFor(buffers.pieces.count);
   if (scratchBytes < 0)

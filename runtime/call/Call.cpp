@@ -13,7 +13,7 @@ namespace kolo::runtime {
 namespace {
 
 /// Position of this rank among those that the collective runs over.
-struct Group {
+struct Position {
   int64_t size = 1;
   int64_t rank = 0;
 };
@@ -84,8 +84,8 @@ Status checkMesh(int rank, int size, Call &call) {
   return {};
 }
 
-Group groupOf(const Call &call) {
-  Group group;
+Position positionOf(const Call &call) {
+  Position group;
   for (int index : call.info->groupDims) {
     auto dim = static_cast<size_t>(index);
     group.size *= call.dimSizes[dim];
@@ -164,7 +164,7 @@ Status chooseKernels(const PluginState &plugin, const CallArguments &arguments, 
 }
 
 /// What this rank has, and what some rank has. `root` counts where there is one.
-void setExtents(CollectiveKind kind, const Group &group, int64_t root, Call &call) {
+void setExtents(CollectiveKind kind, const Position &group, int64_t root, Call &call) {
   const CollectiveFacts facts = factsOf(kind);
   auto blocksOf = [&](KoloExtent extent) -> int64_t { return isPerRank(extent) ? group.size : 1; };
   call.largest = {blocksOf(facts.input), blocksOf(facts.output)};
@@ -173,13 +173,13 @@ void setExtents(CollectiveKind kind, const Group &group, int64_t root, Call &cal
 }
 
 /// Offset of the input in the output, in multiples of count, when a call is in place as the collective defines it.
-int64_t inPlaceOffset(const CollectiveFacts &facts, const Group &group) {
+int64_t inPlaceOffset(const CollectiveFacts &facts, const Position &group) {
   if (isPerRank(facts.input) == isPerRank(facts.output))
     return 0;
   return isPerRank(facts.output) ? group.rank : -group.rank;
 }
 
-Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Group &group, Call &call) {
+Status sizeBuffers(CollectiveKind kind, const CallArguments &arguments, const Position &group, Call &call) {
   int64_t unitBytes = 0, wholeBytes = 0;
   if (arguments.count < 0)
     return error(StatusCode::InvalidArgument, "count is {}", arguments.count);
@@ -320,8 +320,8 @@ Status checkTables(const CallArguments &arguments, const Planner &planner, Call 
 }
 
 /// As sizeBuffers, of a call with block tables. `count` becomes that of the longest block of any rank.
-Status sizeTabled(const BlockTables &blocks, const CallArguments &arguments, const Group &group, const Planner &planner,
-                  Call &call) {
+Status sizeTabled(const BlockTables &blocks, const CallArguments &arguments, const Position &group,
+                  const Planner &planner, Call &call) {
   setExtents(call.info->collective, group, arguments.root, call);
   if (planner.ignoresCounts) {
     call.key.hasTables = true;
@@ -386,7 +386,7 @@ Result<Call> planCall(const PluginState &plugin, const CallArguments &arguments,
     return status;
   if (Status status = checkTables(arguments, planner, call); !status.isOk())
     return status;
-  Group group = groupOf(call);
+  Position group = positionOf(call);
   if (hasRoot(call.info->collective)) {
     if (arguments.root < 0 || arguments.root >= group.size)
       return error(StatusCode::InvalidArgument, "root {} is not one of the {} ranks of the group", arguments.root,

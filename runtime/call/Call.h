@@ -55,6 +55,9 @@ struct CallElements {
   KoloReduceKernel reduceNumbers = nullptr; // of f32, for programs with codecs
 };
 
+/// Of KOLO_INPUT and KOLO_OUTPUT, in messages.
+inline constexpr const char *roleNames[] = {"input", "output"};
+
 /// The block tables of a call on this rank, by role.
 struct CallTables {
   std::vector<int64_t> counts[2], places[2];      // elements

@@ -7,8 +7,6 @@
 namespace kolo::runtime {
 namespace {
 
-constexpr const char *roleNames[] = {"input", "output"};
-
 Status checkMultiples(const CallTables &tables, int64_t rowElements) {
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
     for (size_t block = 0; block < tables.counts[role].size(); ++block)

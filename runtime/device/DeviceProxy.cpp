@@ -1,6 +1,7 @@
 #include "device/DeviceProxy.h"
 
 #include "base/Error.h"
+#include "device/DeviceRanks.h"
 #include "peers/Peers.h"
 
 #include <sched.h>
@@ -15,8 +16,6 @@ namespace {
 
 /// After the last request it looks without a pause for so long, and then this often.
 constexpr std::chrono::microseconds eager{1000}, pause{progressIntervalUs};
-/// A peer that is lost may have done its part before: see DeviceWatch.
-constexpr int64_t graceMs = 20;
 
 uint64_t load(const uint64_t &count) {
   return std::atomic_ref(const_cast<uint64_t &>(count)).load(std::memory_order_acquire);
@@ -166,7 +165,7 @@ void DeviceProxy::look() {
     return;
   if (!lostTime)
     lostTime = Clock::now();
-  if (status.code() != StatusCode::PeerLost || millisecondsSince(*lostTime) > graceMs)
+  if (status.code() != StatusCode::PeerLost || millisecondsSince(*lostTime) > graceMsOfLostPeers)
     fail(status);
 }
 

@@ -15,6 +15,10 @@
 
 namespace kolo::runtime {
 
+/// A lost rank may have done its part before it ended, so launches and transfers here have this time to end by
+/// themselves.
+inline constexpr int64_t graceMsOfLostPeers = 20;
+
 using DeviceId = std::array<uint8_t, 16>; // a KoloDriverDevice's uuid
 
 /// One of the ranks of this object's process.

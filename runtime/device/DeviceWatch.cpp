@@ -7,9 +7,6 @@
 namespace kolo::runtime {
 namespace {
 
-/// A lost rank may have done its part before it ended, so launches here have this time to end by themselves.
-constexpr int64_t graceMs = 20;
-
 /// The first looks follow each other closely, because collectives are short.
 constexpr int64_t closeLooks = 1000;
 
@@ -28,9 +25,10 @@ Status gaveUp() { return error(StatusCode::Timeout, "a kernel gave up waiting, a
 
 Status DeviceWatch::open() {
   Result<DeviceMemory> made = DeviceMemory::allocate(ranks.devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));
-  if (made.isOk())
-    abortFlag = std::move(made).value();
-  return made.status();
+  if (!made.isOk())
+    return made.status();
+  abortFlag = std::move(made).value();
+  return {};
 }
 
 bool DeviceWatch::isAborted() const { return std::atomic_ref(*flag()).load(std::memory_order_acquire) != 0; }
@@ -83,7 +81,7 @@ Status DeviceWatch::query() {
     return {};
   if (!noticedLoss)
     noticedLoss = Clock::now();
-  if (millisecondsSince(*noticedLoss) <= graceMs)
+  if (millisecondsSince(*noticedLoss) <= graceMsOfLostPeers)
     return {};
   return fail(peerLost(*lost));
 }
@@ -120,7 +118,7 @@ bool DeviceWatch::areToEnd(std::optional<int> &lost, Clock::time_point &noticed)
     return true;
   if (!lost && (lost = lostPeer()))
     noticed = Clock::now();
-  return lost && millisecondsSince(noticed) > graceMs;
+  return lost && millisecondsSince(noticed) > graceMsOfLostPeers;
 }
 
 Status DeviceWatch::waitForLaunches(AfterAbort afterAbort) {
@@ -139,7 +137,7 @@ Status DeviceWatch::waitForLaunches(AfterAbort afterAbort) {
     pauseBetweenLooks(turn);
     if (!aborted && wasAborted.load(std::memory_order_acquire))
       aborted = Clock::now();
-    if (aborted && afterAbort == AfterAbort::Return && millisecondsSince(*aborted) > graceMs) {
+    if (aborted && afterAbort == AfterAbort::Return && millisecondsSince(*aborted) > graceMsOfLostPeers) {
       abortLaunches();
       break;
     }

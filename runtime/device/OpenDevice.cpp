@@ -1,13 +1,13 @@
 #include "device/OpenDevice.h"
 
 #include "base/Error.h"
+#include "base/OwnFolder.h"
 #include "base/Variable.h"
 
 #include <dlfcn.h>
 
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <mutex>
 
 namespace kolo::runtime {
@@ -21,15 +21,6 @@ struct Library {
 };
 constexpr Library libraries[] = {{"libkolo_cuda.so", "KOLO_CUDA_DRIVER", "KOLO_NVML"},
                                  {"libkolo_hip.so", "KOLO_HIP_DRIVER", nullptr}};
-
-std::string ownFolder() {
-  Dl_info info = {};
-  if (!dladdr(reinterpret_cast<const void *>(&openDriver), &info) || !info.dli_fname)
-    return ".";
-  std::error_code ignored;
-  std::filesystem::path real = std::filesystem::canonical(info.dli_fname, ignored);
-  return (ignored ? std::filesystem::path(info.dli_fname) : real).parent_path().string();
-}
 
 Result<const KoloDeviceDriver *> load(const Library &library) {
   std::string path = ownFolder() + "/" + library.file;

@@ -63,5 +63,7 @@ private:
   std::span<Byte> bytes;
   size_t at = 0;
 };
+using Writer = Cursor<std::byte>;
+using Reader = Cursor<const std::byte>;
 
 } // namespace kolo::runtime

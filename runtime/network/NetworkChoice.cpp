@@ -1,6 +1,7 @@
 #include "network/NetworkChoice.h"
 
 #include "base/Error.h"
+#include "base/OwnFolder.h"
 #include "base/Variable.h"
 #include "network/Cursor.h"
 
@@ -16,15 +17,6 @@ namespace {
 
 constexpr size_t offerBytes = 24, providerBytes = 20;
 constexpr uint32_t allPresent = (1U << std::size(autoProviders)) - 1;
-
-std::string ownFolder() {
-  Dl_info info = {};
-  if (!dladdr(reinterpret_cast<const void *>(&openFabric), &info) || !info.dli_fname)
-    return ".";
-  std::error_code ignored;
-  std::filesystem::path real = std::filesystem::canonical(info.dli_fname, ignored);
-  return (ignored ? std::filesystem::path(info.dli_fname) : real).parent_path().string();
-}
 
 /// The module stays open until the process ends.
 Result<const FabricModule *> openModule() {

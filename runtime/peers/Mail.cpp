@@ -19,9 +19,6 @@ constexpr size_t abortBytes = 8 + sizeof(AbortRecord::message);
 constexpr int maxRounds = 31;
 constexpr uint32_t slotUnit = Control::slotBytesFor(1);
 
-using Writer = Cursor<std::byte>;
-using Reader = Cursor<const std::byte>;
-
 void writeRecord(Writer &writer, const Record &record) {
   writer.put(static_cast<uint8_t>(record.operation));
   writer.put(static_cast<uint8_t>(record.staging));

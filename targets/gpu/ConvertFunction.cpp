@@ -80,7 +80,7 @@ private:
 
 /// How a sum is rounded: not at all, as an element of a type of 16 bits, or as the cast of this number behind these.
 constexpr int64_t noRounding = 0, roundToHalf = 1, roundToBfloat16 = 2, roundToCast = 3;
-constexpr int64_t elementsOfVector32 = 4, vectorBytes = 16;
+constexpr int64_t elementsOfVector32 = 4, bytesOfVector = 16;
 
 /// One that a sum may be rounded to.
 bool isCast(const codec::Codec &codec) {
@@ -165,13 +165,13 @@ Value ConvertFunction::narrowed(KoloType type, Value numbers) {
 
 /// Whether all elements of a granule are in vectors.
 Value ConvertFunction::isVector(Value address, Value size) {
-  Value low = bitsBelow(LLVM::PtrToIntOp::create(builder, loc, i64, address), vectorBytes);
+  Value low = bitsBelow(LLVM::PtrToIntOp::create(builder, loc, i64, address), bytesOfVector);
   return both(isEqual(low, 0), isEqual(size, granule));
 }
 
 /// Up to four loads of a thread come before the first use.
 void ConvertFunction::loadElements(KoloType type, Value from, Value size, TeamCodec::Absorb absorb) {
-  int64_t elementBytes = type == KOLO_F32 ? 4 : 2, perVector = vectorBytes / elementBytes;
+  int64_t elementBytes = type == KOLO_F32 ? 4 : 2, perVector = bytesOfVector / elementBytes;
   auto loadVectors = [&] {
     int64_t numVectors = granule / perVector, atOnce = 4;
     while (numVectors % (atOnce * teamThreads) != 0 && atOnce > 1)
@@ -180,8 +180,8 @@ void ConvertFunction::loadElements(KoloType type, Value from, Value size, TeamCo
       SmallVector<std::pair<Value, Value>> loaded;
       for (int64_t i = 0; i < atOnce; ++i) {
         Value element = mul(add(vector, integer(i * teamThreads)), perVector);
-        loaded.emplace_back(load(vectorOf(perVector, stored(type)), at(from, mul(element, elementBytes)), vectorBytes),
-                            element);
+        loaded.emplace_back(
+            load(vectorOf(perVector, stored(type)), at(from, mul(element, elementBytes)), bytesOfVector), element);
       }
       for (auto [value, element] : loaded)
         absorb(widened(type, value), element);
@@ -196,12 +196,12 @@ void ConvertFunction::loadElements(KoloType type, Value from, Value size, TeamCo
 }
 
 void ConvertFunction::storeElements(KoloType type, Value to, Value size) {
-  int64_t elementBytes = type == KOLO_F32 ? 4 : 2, perVector = vectorBytes / elementBytes;
+  int64_t elementBytes = type == KOLO_F32 ? 4 : 2, perVector = bytesOfVector / elementBytes;
   auto storeVectors = [&] {
     share(granule / perVector, [&](Value vector) {
       Value element = mul(vector, perVector);
-      Value numbers = load(vectorOf(perVector, f32), numbersAt(element), vectorBytes);
-      store(narrowed(type, numbers), at(to, mul(element, elementBytes)), vectorBytes);
+      Value numbers = load(vectorOf(perVector, f32), numbersAt(element), bytesOfVector);
+      store(narrowed(type, numbers), at(to, mul(element, elementBytes)), bytesOfVector);
     });
   };
   auto storeSingle = [&] {
@@ -224,7 +224,7 @@ Value ConvertFunction::combined(Value sum, Value numbers) {
 /// Into the room.
 void ConvertFunction::absorb(Value isFirst, Value numbers, Value element) {
   Value place = numbersAt(element);
-  int64_t alignment = isa<VectorType>(numbers.getType()) ? vectorBytes : 4;
+  int64_t alignment = isa<VectorType>(numbers.getType()) ? bytesOfVector : 4;
   Value sum = load(numbers.getType(), place, alignment);
   store(select(isFirst, numbers, combined(sum, numbers)), place, alignment);
 }
@@ -261,8 +261,8 @@ void ConvertFunction::round(Value kind) {
   auto roundElements = [&](KoloType type) {
     share(granule / elementsOfVector32, [&](Value vector) {
       Value place = numbersAt(mul(vector, elementsOfVector32));
-      Value numbers = load(vectorOf(elementsOfVector32, f32), place, vectorBytes);
-      store(widened(type, narrowed(type, numbers)), place, vectorBytes);
+      Value numbers = load(vectorOf(elementsOfVector32, f32), place, bytesOfVector);
+      store(widened(type, narrowed(type, numbers)), place, bytesOfVector);
     });
   };
   auto build = [&](int64_t chosen) {

@@ -22,7 +22,7 @@ template <class T> T valueOf(runtime::Result<T> result) {
 }
 
 /// One rank's memory for all sizes.
-struct RankMemory {
+struct DeviceRankMemory {
   std::optional<runtime::DeviceBuffer> input, output; // in place only `input`, which is as large as the larger one
   size_t inputOffset = 0, outputOffset = 0;           // of this size
 };
@@ -134,7 +134,7 @@ private:
     }
     for (int rank : communicator->ranks()) {
       const BufferSizes elements = launched ? ofAll : largestOf(rank);
-      RankMemory &own = memory.emplace_back();
+      DeviceRankMemory &own = memory.emplace_back();
       own.input = make(rank, job.isInPlace ? std::max(elements.inputElements, elements.outputElements)
                                            : elements.inputElements);
       if (!job.isInPlace)
@@ -150,7 +150,7 @@ private:
       const int rank = communicator->ranks()[index];
       const BufferSizes elements = sizesOf(rank, size);
       const int64_t self = data.memberNumber(rank);
-      RankMemory &own = memory[index];
+      DeviceRankMemory &own = memory[index];
       own.inputOffset = own.outputOffset = 0;
       if (job.isInPlace && blocks.numBlocks(BufferSide::Input) != blocks.numBlocks(BufferSide::Output)) {
         // As in NCCL: this rank's block of the larger one.
@@ -181,7 +181,7 @@ private:
     }
   }
 
-  runtime::DeviceBuffer &outputOf(RankMemory &own) const { return job.isInPlace ? *own.input : *own.output; }
+  runtime::DeviceBuffer &outputOf(DeviceRankMemory &own) const { return job.isInPlace ? *own.input : *own.output; }
 
   void start(const SizeJob &size) { expectOk(communicator->run(job.plugin, job.argumentsFor(size), buffers, handles)); }
 
@@ -194,7 +194,7 @@ private:
     for (size_t index = 0; index < memory.size(); ++index) {
       const int rank = communicator->ranks()[index];
       std::vector<std::byte> content(bytesOf(sizesOf(rank, size).outputElements));
-      RankMemory &own = memory[index];
+      DeviceRankMemory &own = memory[index];
       if (!data.hasOutput(rank, job.root))
         continue;
       expectOk(outputOf(own).read(own.outputOffset, content.data(), content.size()));
@@ -212,7 +212,7 @@ private:
   std::optional<runtime::DeviceCommunicator> communicator;
   std::vector<runtime::DeviceStream> streams; // of each device that has a rank
   std::vector<runtime::StreamHandle> handles; // by rank of this process, as all that follow
-  std::vector<RankMemory> memory;
+  std::vector<DeviceRankMemory> memory;
   std::vector<std::unique_ptr<RankTables>> tables; // of a call with block tables
   std::vector<runtime::RankBuffers> buffers;
 };

@@ -24,7 +24,8 @@ namespace {
 constexpr int64_t smallBytes = 64, leastWorkingSet = 32 << 10, mostWorkingSet = int64_t(128) << 20;
 constexpr int64_t mostMemoryBytes = int64_t(2) << 30; // of all ranks together
 constexpr int roundTrips = 200, batches = 7;
-constexpr int rounds = 5; // with new processes, in turn with the other programs: neighbours slow a machine for a while
+// With new processes, in turn with the other programs: neighbours slow a machine for a while.
+constexpr int numRounds = 5;
 constexpr double apart = 1.5; // as CoreDistance says
 constexpr const char *copying = "directBroadcast", *reducing = "allPairsReduceScatter", *exchanging = "directAllToAll";
 
@@ -32,7 +33,7 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double medianOf(std::vector<double> values) {
+double upperMedianOf(std::vector<double> values) {
   auto middle = values.begin() + std::ptrdiff_t(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
@@ -111,7 +112,7 @@ std::vector<CoreDistance> measureDistances(const std::vector<int> &cores) {
     }
     alike.push_back(latency);
     distances.back().pairs.push_back(pair);
-    distances.back().latency = medianOf(alike);
+    distances.back().latency = upperMedianOf(alike);
   }
   return distances;
 }
@@ -190,7 +191,7 @@ public:
     std::vector<Timings> timings = runRanks(job, [](size_t) {});
     series.rounds.resize(series.sizes.size());
     for (size_t size = 0; size < series.sizes.size(); ++size)
-      series.rounds[size].push_back(medianOf(timings[size]) / 1e6);
+      series.rounds[size].push_back(upperMedianOf(timings[size]) / 1e6);
   }
 
 private:
@@ -235,8 +236,8 @@ void measureRates(const std::vector<int> &cores, const ProbeOptions &options, Ho
   int numCores = int(cores.size());
   std::vector<Series> copies(figures.distances.size(), Series(copying, 2, 1, true));
   Series sums(reducing, 2, 1.5), exchanges(exchanging, numCores, 2);
-  ProgramTimer timer(numCores, options.seconds / double((copies.size() + 2) * sums.sizes.size() * rounds));
-  for (int round = 0; round < rounds; ++round) {
+  ProgramTimer timer(numCores, options.seconds / double((copies.size() + 2) * sums.sizes.size() * numRounds));
+  for (int round = 0; round < numRounds; ++round) {
     for (size_t number = 0; number < copies.size(); ++number) {
       auto [first, second] = figures.distances[number].pairs.front();
       OnCores there({cores[size_t(first)], cores[size_t(second)]});

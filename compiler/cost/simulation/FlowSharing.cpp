@@ -5,7 +5,7 @@
 
 namespace kolo::cost {
 
-constexpr size_t fewKinds = 256; // so many are counted where there are fewer
+constexpr size_t leastKinds = 256; // so many are counted where there are fewer
 
 void FlowSharing::reserve(size_t numFlows) {
   kinds.reserve(numFlows);
@@ -91,7 +91,7 @@ void FlowSharing::moveFlows(uint32_t from, double now) {
 
 /// Finding classes anew takes as long as filling some groups for each kind. It pays where less is filled afterwards.
 bool FlowSharing::isWorthMerging() {
-  if (work <= patience * std::max(kinds.size(), fewKinds))
+  if (work <= patience * std::max(kinds.size(), leastKinds))
     return false;
   double filled = double(work) / double(numSettled);
   patience = filled < lastFilled / 2 ? leastPatience : 2 * patience;

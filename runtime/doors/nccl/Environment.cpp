@@ -23,7 +23,7 @@ const char *getEnv(const char *name) {
   return own->empty() ? nullptr : own->c_str();
 }
 
-template <auto *function> struct Layout {
+template <auto *function> struct EnvironmentLayout {
   const char *name = "Kolo";
   decltype(function) initialize = function;
   decltype(&finalize) end = &finalize;
@@ -34,7 +34,7 @@ template <auto *function> struct Layout {
 } // namespace kolo::nccl
 
 #define KOLO_ENVIRONMENT(version, function)                                                                            \
-  __attribute__((visibility("default"))) extern constexpr kolo::nccl::Layout<&kolo::nccl::function>                    \
+  __attribute__((visibility("default"))) extern constexpr kolo::nccl::EnvironmentLayout<&kolo::nccl::function>         \
       ncclEnvPlugin_v##version = {}
 
 extern "C" {

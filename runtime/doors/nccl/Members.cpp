@@ -14,15 +14,15 @@ using runtime::Result;
 
 namespace {
 
-struct State {
+struct Registry {
   std::shared_mutex mutex;
   std::map<Comm, std::shared_ptr<Member>> members;
   std::atomic<uint64_t> numRemoved = 0; // a handle may be used again
 };
 
 // Not destroyed: programs call NCCL from destructors.
-State &state() {
-  static auto *only = new State;
+Registry &registry() {
+  static auto *only = new Registry;
   return *only;
 }
 
@@ -67,9 +67,9 @@ Code add(const Creation &creation) {
   if (member->rank == 0 && door()->logLevel() != LogLevel::Off)
     print((member->isNonBlocking ? "communicator: " : "communicator of " + std::to_string(member->size) + " ranks: ") +
           (member->carrier ? "carried where a plugin has a program" : std::string("forwarded: ") + member->whyNot));
-  std::unique_lock lock(state().mutex);
-  state().members[comm] = std::move(member);
-  ++state().numRemoved; // of an older communicator with this handle
+  std::unique_lock lock(registry().mutex);
+  registry().members[comm] = std::move(member);
+  ++registry().numRemoved; // of an older communicator with this handle
   return Code::Success;
 }
 
@@ -78,23 +78,23 @@ Code add(const Creation &creation) {
 std::shared_ptr<Member> findMember(Comm comm) { return lookUp(comm) ? last.member : nullptr; }
 
 Member *lookUp(Comm comm) {
-  uint64_t numRemoved = state().numRemoved.load(std::memory_order_acquire);
+  uint64_t numRemoved = registry().numRemoved.load(std::memory_order_acquire);
   if (last.comm == comm && last.numRemoved == numRemoved) [[likely]]
     return last.member.get();
-  std::shared_lock lock(state().mutex);
-  auto found = state().members.find(comm);
-  last = {comm, found == state().members.end() ? nullptr : found->second, numRemoved};
+  std::shared_lock lock(registry().mutex);
+  auto found = registry().members.find(comm);
+  last = {comm, found == registry().members.end() ? nullptr : found->second, numRemoved};
   return last.member.get();
 }
 
 std::shared_ptr<Member> removeMember(Comm comm) {
-  std::unique_lock lock(state().mutex);
-  auto found = state().members.find(comm);
-  if (found == state().members.end())
+  std::unique_lock lock(registry().mutex);
+  auto found = registry().members.find(comm);
+  if (found == registry().members.end())
     return nullptr;
   std::shared_ptr<Member> member = std::move(found->second);
-  state().members.erase(found);
-  ++state().numRemoved;
+  registry().members.erase(found);
+  ++registry().numRemoved;
   member->hideBoards();
   return member;
 }

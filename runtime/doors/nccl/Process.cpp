@@ -24,23 +24,23 @@ namespace {
 thread_local std::string lastError;
 std::atomic<bool> isReporter = false;
 
-struct State {
+struct OpenedDoor {
   std::optional<Door> door;
   runtime::Status failure;
 };
 
-State open() {
-  State state;
+OpenedDoor openDoor() {
+  OpenedDoor result;
   runtime::Result<Door> opened = Door::open("nccl");
-  state.failure = opened.status();
+  result.failure = opened.status();
   if (opened.isOk())
-    state.door.emplace(std::move(opened).value());
-  return state;
+    result.door.emplace(std::move(opened).value());
+  return result;
 }
 
 // Not destroyed: programs call NCCL from destructors.
-State &state() {
-  static auto *only = new State(open());
+OpenedDoor &openedDoor() {
+  static auto *only = new OpenedDoor(openDoor());
   return *only;
 }
 
@@ -51,8 +51,8 @@ State &state() {
 
 } // namespace
 
-Door *door() { return state().door ? &*state().door : nullptr; }
-const runtime::Status &doorFailure() { return state().failure; }
+Door *door() { return openedDoor().door ? &*openedDoor().door : nullptr; }
+const runtime::Status &doorFailure() { return openedDoor().failure; }
 
 void print(const std::string &text) {
   std::string line = (text.starts_with("kolo nccl:") ? "" : "kolo nccl: ") + text + "\n";

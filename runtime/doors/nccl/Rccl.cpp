@@ -88,13 +88,13 @@ constexpr size_t firstBytes = offsetof(RcclTable, AllReduceWithBias);
 static_assert(firstBytes == sizeof(uint64_t) + 37 * sizeof(void *));
 static_assert(sizeof(RcclTable) == sizeof(uint64_t) + 50 * sizeof(void *));
 
-struct State {
+struct Offer {
   std::mutex mutex;
   std::unique_ptr<Real> offered;
   bool isLate = false; // the functions are found by their names, or a table was taken already
 };
-State &state() {
-  static auto *only = new State;
+Offer &offer() {
+  static auto *only = new Offer;
   return *only;
 }
 
@@ -212,9 +212,9 @@ std::unique_ptr<Real> replace(RcclTable &table, uint64_t version, std::string pa
 } // namespace
 
 std::unique_ptr<Real> takeTable() {
-  std::scoped_lock lock(state().mutex);
-  state().isLate = true;
-  return std::move(state().offered);
+  std::scoped_lock lock(offer().mutex);
+  offer().isLate = true;
+  return std::move(offer().offered);
 }
 
 } // namespace kolo::nccl
@@ -231,12 +231,12 @@ rocprofiler_set_api_table(const char *name, uint64_t version, uint64_t instance,
   int code = next ? next(name, version, instance, tables, numTables) : 0;
   if (!isRccl)
     return code;
-  std::scoped_lock lock(state().mutex);
-  if (state().isLate)
+  std::scoped_lock lock(offer().mutex);
+  if (offer().isLate)
     return code;
   if (why.empty()) {
-    state().offered = replace(*table, version, std::move(path));
-    state().isLate = true;
+    offer().offered = replace(*table, version, std::move(path));
+    offer().isLate = true;
   } else {
     print("nothing of RCCL is intercepted: " + why);
   }

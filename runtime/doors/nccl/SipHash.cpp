@@ -6,7 +6,7 @@
 namespace kolo::nccl {
 namespace {
 
-struct State {
+struct SipState {
   uint64_t v0, v1, v2, v3;
 
   void round() {
@@ -27,8 +27,8 @@ static_assert(std::endian::native == std::endian::little); // words are read as 
 } // namespace
 
 uint64_t sipHash(const SipKey &key, std::span<const std::byte> message) {
-  State state = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
-                 key[1] ^ 0x7465646279746573};
+  SipState state = {key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d, key[0] ^ 0x6c7967656e657261,
+                    key[1] ^ 0x7465646279746573};
   uint64_t last = static_cast<uint64_t>(message.size()) << 56;
   for (; message.size() >= sizeof(uint64_t); message = message.subspan(sizeof(uint64_t))) {
     uint64_t word;

@@ -132,16 +132,16 @@ Code tuneV4(void *context, int function, size_t numBytes, int, float **table, in
   return tune(context, function, numBytes, table, numAlgorithms, numProtocols);
 }
 
-template <auto *init, auto *getCollInfo> struct Layout {
+template <auto *init, auto *getCollInfo> struct TunerLayout {
   const char *name = "Kolo";
   decltype(init) initialize = init;
   decltype(getCollInfo) get = getCollInfo;
   decltype(&close) finalize = close; // called destroy before version 5
 };
-using TunerV2 = Layout<&initByNumbers, &chooseV2>;
-using TunerV3 = Layout<&initByNumbers, &tuneV3>;
-using TunerV4 = Layout<&initByNumbers, &tuneV4>;
-using TunerV5 = Layout<&initById, &tuneV4>;
+using TunerV2 = TunerLayout<&initByNumbers, &chooseV2>;
+using TunerV3 = TunerLayout<&initByNumbers, &tuneV3>;
+using TunerV4 = TunerLayout<&initByNumbers, &tuneV4>;
+using TunerV5 = TunerLayout<&initById, &tuneV4>;
 struct TunerV6 {
   TunerV5 asBefore;
   void *getChunkSize = nullptr; // NCCL's own chunks

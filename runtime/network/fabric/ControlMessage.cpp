@@ -14,9 +14,6 @@ constexpr size_t questionBytes = 4 * 4 + 8 * 3 + 8 + 2 * 8;
 constexpr uint32_t bySender = 1, raisedThere = 2; // what the cells of an agreement are
 constexpr size_t leavingBytes = 8, countBytes = 4 + 4 + 8 + 8;
 
-using Writer = Cursor<std::byte>;
-using Reader = Cursor<const std::byte>;
-
 size_t bodyBytes(const ControlMessage &message) {
   switch (message.kind) {
   case ControlKind::Address:

@@ -19,7 +19,7 @@ namespace {
 /// So many operations may be under way, if the device allows it.
 constexpr size_t manyOperations = 512;
 /// So many own keys are remembered at most.
-constexpr uint64_t manyKeys = 1 << 16;
+constexpr uint64_t mostKeys = 1 << 16;
 
 /// Whether the kernel makes pages exist when it is asked to: Linux 5.14.
 bool canPopulate() {
@@ -182,7 +182,7 @@ Status Nic::openAll() {
   largest.inject = std::min<uint64_t>(rules.injectBytes, info->tx_attr->inject_size);
   pool.most = std::min(manyOperations, info->tx_attr->size);
   size_t keyBits = std::min<size_t>(8 * info->domain_attr->mr_key_size, 63);
-  regions.keys.setNumbers(std::min({rules.keys.number, manyKeys, uint64_t(1) << keyBits}), rules.keys.numFast);
+  regions.keys.setNumbers(std::min({rules.keys.number, mostKeys, uint64_t(1) << keyBits}), rules.keys.numFast);
   return readAddress();
 }
 

@@ -21,6 +21,8 @@ public:
   void defineStream();
 
 private:
+  static constexpr int64_t vectorsPerIteration = 4;
+
   /// What a copy goes to: one place, or each of a list of places.
   struct Destinations {
     Value base;
@@ -39,8 +41,6 @@ private:
   Location loc;
   int64_t vectorBytes;
 };
-
-constexpr int64_t vectorsPerIteration = 4;
 
 /// Copies the bytes [begin, end), so many at once; all loads of an iteration come before its stores.
 void Copies::copyVectors(const Destinations &to, Value from, Value begin, Value end, int64_t bytes, int64_t unroll,

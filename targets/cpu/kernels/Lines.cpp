@@ -16,9 +16,6 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t lineBytes = ll128Packets.bytes, dataBytes = ll128Packets.dataBytes, wordBytes = lineBytes - dataBytes;
-constexpr int64_t sequenceShift = 32;
-
 class Lines {
 public:
   Lines(ModuleOp module, int64_t vectorBytes)
@@ -29,6 +26,9 @@ public:
   void defineRead();
 
 private:
+  static constexpr int64_t lineBytes = ll128Packets.bytes, dataBytes = ll128Packets.dataBytes,
+                           wordBytes = lineBytes - dataBytes, sequenceShift = 32;
+
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value at(Value base, Value number, int64_t distance, int64_t offset = 0) {
     Value place = createAdd(builder, loc, createMul(builder, loc, number, constant(distance)), constant(offset));

@@ -14,8 +14,6 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t dataBytes = llPackets.dataBytes, packetBytes = llPackets.bytes, sequenceShift = 32;
-
 class Packets {
 public:
   explicit Packets(ModuleOp module)
@@ -26,6 +24,8 @@ public:
   void defineRead();
 
 private:
+  static constexpr int64_t dataBytes = llPackets.dataBytes, packetBytes = llPackets.bytes, sequenceShift = 32;
+
   Value constant(int64_t value) { return createConstant(builder, loc, value); }
   Value packetAt(Value packets, Value number) {
     return advance(builder, loc, packets,

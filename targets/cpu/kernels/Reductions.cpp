@@ -17,8 +17,6 @@ namespace kolo::cpu {
 
 namespace {
 
-constexpr int64_t vectorsPerIteration = 2;
-
 class Reductions {
 public:
   Reductions(ModuleOp module, int64_t vectorBytes)
@@ -28,6 +26,8 @@ public:
   void defineAverage(KoloType type);
 
 private:
+  static constexpr int64_t vectorsPerIteration = 2;
+
   /// What is done with elements.
   struct Combination {
     KoloType type;
