@@ -22,8 +22,6 @@ namespace {
 
 using Choices = std::map<std::string, codec::Codec>;
 
-std::string textOf(llvm::Error error) { return error ? llvm::toString(std::move(error)) : std::string(); }
-
 /// The same choice for each codec that an algorithm names.
 Choices chooseAll(const std::string &algorithm, const codec::Codec &codec) {
   Choices choices;

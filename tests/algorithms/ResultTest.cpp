@@ -5,18 +5,16 @@
 
 using namespace kolo::reference;
 
-static const int64_t testCounts[] = {0, 1, 3, 17, 64};
+static const int64_t resultCounts[] = {0, 1, 3, 17, 64};
 
 /// The error's text, empty for success.
-static std::string textOf(llvm::Error error) { return error ? llvm::toString(std::move(error)) : std::string(); }
-
 TEST_P(EveryAlgorithm, GivesTheExpectedOutputOnEveryMeshForEveryCountAndRoot) {
   Algorithm algorithm(GetParam());
   for (const Sizes &mesh : testMeshes(definitionOf(GetParam()).mesh.dims.size())) {
     if (reasonToRefuse(GetParam(), mesh))
       continue;
     for (int64_t root : algorithm.testRoots(mesh))
-      for (int64_t count : testCounts) {
+      for (int64_t count : resultCounts) {
         SimulatedCall simulated = algorithm.callOn(mesh, count, root, ElementType::I32, Reduction::Sum);
         EXPECT_EQ(textOf(algorithm.run(simulated)), "") << describe(simulated);
       }

@@ -39,6 +39,9 @@ private:
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
+/// Empty for success.
+inline std::string textOf(llvm::Error error) { return llvm::toString(std::move(error)); }
+
 /// Text that a failure starts with, to reproduce it.
 std::string describe(const SimulatedCall &simulated);
 

@@ -23,7 +23,7 @@ std::vector<Case> cases() {
           {Element::E2M1, llvm::APFloat::Float4E2M1FN()}};
 }
 
-std::string nameOf(const Case &of) { return textOf(Codec(of.element)); }
+std::string elementName(const Case &of) { return textOf(Codec(of.element)); }
 
 TEST(Elements, EveryCodeStandsForWhatApFloatSays) {
   for (const Case &of : cases()) {
@@ -35,10 +35,10 @@ TEST(Elements, EveryCodeStandsForWhatApFloatSays) {
       float actual = decodeFloat(format, code);
       ASSERT_FALSE(losesInfo);
       if (expected.isNaN())
-        ASSERT_TRUE(std::isnan(actual)) << nameOf(of) << " " << code;
+        ASSERT_TRUE(std::isnan(actual)) << elementName(of) << " " << code;
       else
         ASSERT_EQ(std::bit_cast<uint32_t>(actual), expected.bitcastToAPInt().getZExtValue())
-            << nameOf(of) << " " << code;
+            << elementName(of) << " " << code;
     }
   }
 }
@@ -68,7 +68,7 @@ void compare(float value) {
       if (overflow == Overflow::ToInfinity && formatOf(of.element).special == FloatFormat::Special::None)
         continue;
       ASSERT_EQ(encodeFloat(formatOf(of.element), value, overflow), expectedCode(of, value, overflow))
-          << nameOf(of) << " of " << std::hexfloat << value;
+          << elementName(of) << " of " << std::hexfloat << value;
     }
   }
 }

@@ -25,7 +25,7 @@ void PrintTo(const Moved &moved, std::ostream *out) {
 }
 
 /// One chunk of a buffer.
-struct Place {
+struct ChunkPlace {
   const Layout &layout;
   int64_t chunk;
 };
@@ -35,8 +35,8 @@ struct PartNumbers {
 };
 
 /// What the reference says about a move; one of the two buffers has no slots.
-Moved expectedMove(const Place &source, const Place &destination, const PartNumbers &part) {
-  const Place &measured = source.layout.slotCut ? destination : source;
+Moved expectedMove(const ChunkPlace &source, const ChunkPlace &destination, const PartNumbers &part) {
+  const ChunkPlace &measured = source.layout.slotCut ? destination : source;
   Range moved{0, measured.layout.chunk(measured.chunk).size};
   if (part.numParts)
     moved = partOf(moved, measured.layout.slotSize(), part.number, part.numParts, measured.layout.unit);
@@ -81,7 +81,7 @@ public:
   }
 
   /// With tables, the source is the caller's input and the destination has slots.
-  Moved move(const Place &source, const Place &destination, const PartNumbers &part,
+  Moved move(const ChunkPlace &source, const ChunkPlace &destination, const PartNumbers &part,
              const KnownTables *tables = nullptr) {
     Moved result{-1, -1, -1};
     PartValues values;
@@ -111,7 +111,7 @@ private:
     return result;
   }
 
-  SliceValues slice(const Place &place) {
+  SliceValues slice(const ChunkPlace &place) {
     SliceValues result{shape(place.layout), {}, {}};
     int64_t rest = place.chunk;
     for (int64_t extent : llvm::reverse(place.layout.grid)) {
@@ -166,7 +166,7 @@ TEST(Slots, GeneratedCodeMovesWhatTheReferenceMoves) {
         Layout slots{{3}, 1, count, 16 / bytes, numChunks};
         for (int64_t chunk = 0; chunk < numChunks; ++chunk)
           for (const PartNumbers &part : testParts) {
-            Place small{block, chunk}, large{blocks, numChunks + chunk}, slot{slots, (chunk + 1) % 3};
+            ChunkPlace small{block, chunk}, large{blocks, numChunks + chunk}, slot{slots, (chunk + 1) % 3};
             for (auto [source, destination] : {std::pair(small, large), std::pair(large, slot), std::pair(slot, small)})
               EXPECT_EQ(generated.move(source, destination, part), expectedMove(source, destination, part))
                   << "chunk " << chunk << " of " << numChunks << ", count " << count << ", " << bytes << " bytes, part "

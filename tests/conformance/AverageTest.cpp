@@ -40,18 +40,18 @@ PreparedCase prepareLarge(const Case &choices, kolo::CollectiveAttr collective, 
   return prepared;
 }
 
-struct Row {
+struct AverageRow {
   std::string algorithm;
   Sizes mesh;
   kolo::Schedule schedule = {};
 };
 
-class Averages : public testing::TestWithParam<Row> {};
+class Averages : public testing::TestWithParam<AverageRow> {};
 
 } // namespace
 
 TEST_P(Averages, OfNarrowTypesAreRoundedOnceWhateverTheirSums) {
-  const Row &row = GetParam();
+  const AverageRow &row = GetParam();
   CompiledAlgorithm algorithm(row.algorithm, /*optimize=*/true, row.schedule);
   kolo::runtime::Mesh mesh = namedMesh(definitionOf(row.algorithm), row.mesh);
   for (Launch launch : {Launch::Threads, Launch::Forked}) {
@@ -76,11 +76,13 @@ TEST_P(Averages, OfNarrowTypesAreRoundedOnceWhateverTheirSums) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, Averages,
-                         testing::Values(Row{"ringAllReduce", {4}}, Row{"ringAllReduce", {3}, {.pipelineDepth = 2}},
-                                         Row{"twoShotAllReduce", {4}}, Row{"recursiveDoublingAllReduce", {4}},
-                                         Row{"oneShotAllReduce", {3}, {.protocol = kolo::Protocol::LL}},
-                                         Row{"hierarchicalAllReduce", {2, 2}}, Row{"binomialReduce", {4}},
-                                         Row{"ringReduceScatter", {4}}),
+                         testing::Values(AverageRow{"ringAllReduce", {4}},
+                                         AverageRow{"ringAllReduce", {3}, {.pipelineDepth = 2}},
+                                         AverageRow{"twoShotAllReduce", {4}},
+                                         AverageRow{"recursiveDoublingAllReduce", {4}},
+                                         AverageRow{"oneShotAllReduce", {3}, {.protocol = kolo::Protocol::LL}},
+                                         AverageRow{"hierarchicalAllReduce", {2, 2}}, AverageRow{"binomialReduce", {4}},
+                                         AverageRow{"ringReduceScatter", {4}}),
                          [](const auto &info) { return info.param.algorithm + std::to_string(info.index); });
 
 /// Whoever changes the definition changes this, too.

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t most = 16;
 
 /// A call of two ranks, each with tables of its own.
-struct Given {
+struct CallWithTables {
   std::vector<int64_t> inputCounts, inputPlaces, outputCounts, outputPlaces;
   std::vector<int32_t> input = std::vector<int32_t>(64), output = std::vector<int32_t>(64, -1);
   BlockTables tables;
@@ -30,8 +30,8 @@ struct Given {
 };
 
 /// Of an all-to-all: rank r gives 2 + r + p elements to rank p.
-Given rightCall(int rank, const Mesh &mesh) {
-  Given given;
+CallWithTables rightCallWithTables(int rank, const Mesh &mesh) {
+  CallWithTables given;
   for (int peer = 0; peer < 2; ++peer) {
     given.inputCounts.push_back(2 + rank + peer);
     given.outputCounts.push_back(2 + rank + peer);
@@ -42,9 +42,9 @@ Given rightCall(int rank, const Mesh &mesh) {
   return given;
 }
 
-std::string runRight(Communicator &communicator, const Plugin &plugin, const Mesh &mesh) {
+std::string runRightTables(Communicator &communicator, const Plugin &plugin, const Mesh &mesh) {
   const int rank = communicator.rank();
-  Given given = rightCall(rank, mesh);
+  CallWithTables given = rightCallWithTables(rank, mesh);
   if (Status status = communicator.run(plugin, given.arguments); !status.isOk())
     return status.message();
   std::vector<int32_t> expected(64, -1);
@@ -55,26 +55,26 @@ std::string runRight(Communicator &communicator, const Plugin &plugin, const Mes
   return given.output == expected ? "" : "a right call gave something else; ";
 }
 
-const CompiledAlgorithm &allToAll() {
+const Plugin &allToAllWithTables() {
   static const CompiledAlgorithm algorithm("directAllToAll", /*optimize=*/true);
-  return algorithm;
+  return algorithm.plugin();
 }
 
 /// Rank 0 makes a change.
-void expectRefusal(const std::function<void(Given &)> &change, StatusCode code, const std::string &text) {
-  const Plugin &plugin = allToAll().plugin();
+void expectRefusal(const std::function<void(CallWithTables &)> &change, StatusCode code, const std::string &text) {
+  const Plugin &plugin = allToAllWithTables();
   const Mesh mesh = *Mesh::parse("rank=2");
   for (Launch launch : {Launch::Threads, Launch::Forked})
     EXPECT_EQ(kolo::test::runRanks(launch, 2, {20000, 1},
                                    [&](Communicator &communicator) {
-                                     Given given = rightCall(communicator.rank(), mesh);
+                                     CallWithTables given = rightCallWithTables(communicator.rank(), mesh);
                                      if (communicator.rank() == 0)
                                        change(given);
                                      std::string said =
                                          expectStatus(communicator.run(plugin, given.arguments), code, {text});
                                      if (given.output != std::vector<int32_t>(64, -1))
                                        said += "something was written; ";
-                                     return said + runRight(communicator, plugin, mesh);
+                                     return said + runRightTables(communicator, plugin, mesh);
                                    }),
               "")
         << text;
@@ -85,46 +85,46 @@ void expectRefusal(const std::function<void(Given &)> &change, StatusCode code, 
 TEST(BlockTableMistakes, AreToldToAllRanks) {
   const auto invalid = StatusCode::InvalidArgument;
   auto withTables = [](auto change) {
-    return [change](Given &given) {
+    return [change](CallWithTables &given) {
       change(given);
       given.setTables();
     };
   };
-  expectRefusal(withTables([](Given &given) { given.inputCounts.push_back(1); }), invalid,
+  expectRefusal(withTables([](CallWithTables &given) { given.inputCounts.push_back(1); }), invalid,
                 "the table of the input has 3 counts, for 2 blocks on this rank");
-  expectRefusal(withTables([](Given &given) { given.outputPlaces = {0}; }), invalid,
+  expectRefusal(withTables([](CallWithTables &given) { given.outputPlaces = {0}; }), invalid,
                 "the table of the output has 1 places, for 2 blocks on this rank");
-  expectRefusal(withTables([](Given &given) { given.inputCounts[1] = -1; }), invalid,
+  expectRefusal(withTables([](CallWithTables &given) { given.inputCounts[1] = -1; }), invalid,
                 "block 1 of the input has -1 elements");
-  expectRefusal(withTables([](Given &given) { given.outputPlaces = {-4, 8}; }), invalid,
+  expectRefusal(withTables([](CallWithTables &given) { given.outputPlaces = {-4, 8}; }), invalid,
                 "block 0 of the output begins at element -4");
-  expectRefusal(withTables([](Given &given) { given.inputPlaces = {0, INT64_MAX / 4}; }), invalid,
+  expectRefusal(withTables([](CallWithTables &given) { given.inputPlaces = {0, INT64_MAX / 4}; }), invalid,
                 "block 1 of the input ends beyond 2^63 bytes");
-  expectRefusal(withTables([](Given &given) { given.inputCounts = {INT64_MAX / 4, INT64_MAX / 4}; }), invalid,
+  expectRefusal(withTables([](CallWithTables &given) { given.inputCounts = {INT64_MAX / 4, INT64_MAX / 4}; }), invalid,
                 "block 1 of the input ends beyond 2^63 bytes");
-  expectRefusal(withTables([](Given &given) { given.inputCounts = {INT64_MAX / 4, 0}; }), invalid,
+  expectRefusal(withTables([](CallWithTables &given) { given.inputCounts = {INT64_MAX / 4, 0}; }), invalid,
                 "elements in a block are too many");
-  expectRefusal(withTables([](Given &given) { given.outputPlaces = {1, 0}; }), invalid,
+  expectRefusal(withTables([](CallWithTables &given) { given.outputPlaces = {1, 0}; }), invalid,
                 "blocks 0 and 1 of the output overlap");
-  expectRefusal([](Given &given) { given.arguments.output = nullptr; }, invalid, "output is null");
+  expectRefusal([](CallWithTables &given) { given.arguments.output = nullptr; }, invalid, "output is null");
 }
 
 TEST(BlockTableMistakes, OfTwoRanksAreNamed) {
   const auto mismatch = StatusCode::Mismatch;
   expectRefusal(
-      [](Given &given) {
+      [](CallWithTables &given) {
         given.inputCounts[1] = 7;
         given.setTables();
       },
       mismatch, "ranks disagree on a block: rank 0 gives 7 elements to rank 1, which takes 3");
   expectRefusal(
-      [](Given &given) {
+      [](CallWithTables &given) {
         given.outputCounts[1] = 0;
         given.setTables();
       },
       mismatch, "ranks disagree on a block: rank 1 gives 3 elements to rank 0, which takes 0");
   expectRefusal(
-      [](Given &given) {
+      [](CallWithTables &given) {
         given.arguments.blocks = nullptr;
         given.arguments.count = 3;
       },
@@ -137,7 +137,7 @@ TEST(BlockTableMistakes, OfProgramsThatTakeNone) {
   const Mesh mesh = *Mesh::parse("rank=2");
   EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 2, {20000, 1},
                                  [&](Communicator &communicator) {
-                                   Given given = rightCall(communicator.rank(), mesh);
+                                   CallWithTables given = rightCallWithTables(communicator.rank(), mesh);
                                    std::string said =
                                        expectStatus(communicator.run(allReduce.plugin(), given.arguments),
                                                     StatusCode::InvalidArgument, {"all_reduce has one block"});
@@ -155,7 +155,7 @@ TEST(BlockTableMistakes, OfProgramsThatTakeNone) {
 /// The output lies across the input, so that blocks are written where others are yet to be read.
 TEST(BlockTableMistakes, AreNotBuffersThatOverlap) {
   const Mesh mesh = *Mesh::parse("rank=2");
-  const Plugin &plugin = allToAll().plugin();
+  const Plugin &plugin = allToAllWithTables();
   for (const char *memory : {"attach", "staged"})
     for (int64_t count : {most, int64_t(100000)}) {
       kolo::test::ScopedVariable ordinary("KOLO_ORDINARY_MEMORY", memory);

@@ -18,6 +18,8 @@ namespace kolo::conformance {
 
 using test::Sizes;
 
+inline constexpr int timeoutMs = 60000; // of ranks: generous, many run on few cores
+
 /// Everything about one call but the algorithm and the mesh.
 struct Case {
   reference::ElementType type = reference::ElementType::F32;

@@ -30,8 +30,6 @@ using kolo::test::twoShot;
 
 namespace {
 
-constexpr int timeoutMs = 60000;
-
 using Choices = std::map<std::string, codec::Codec>; // by the names of an algorithm's codecs
 
 /// How a plugin is compiled.

@@ -14,8 +14,6 @@ using kolo::test::ScopedVariable;
 
 namespace {
 
-constexpr int timeoutMs = 60000; // generous: many ranks on few cores
-
 int64_t numRanksOf(const Sizes &mesh) { return std::reduce(mesh.begin(), mesh.end(), int64_t(1), std::multiplies()); }
 
 /// The last one is many times a page, and smaller where many ranks share the machine.

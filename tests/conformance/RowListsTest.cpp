@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t rowElements = 4, numRows = 6;
 
 /// An all-to-all of two ranks: each gives one row to itself and two to the other one.
-struct Given {
+struct CallWithRows {
   std::vector<int64_t> givenCounts, takenCounts;
   std::vector<int32_t> input = std::vector<int32_t>(numRows * rowElements),
                        output = std::vector<int32_t>(numRows * rowElements, -1);
@@ -34,8 +34,8 @@ struct Given {
   }
 };
 
-Given rightCall(int rank, const Mesh &mesh) {
-  Given given;
+CallWithRows rightCall(int rank, const Mesh &mesh) {
+  CallWithRows given;
   given.givenCounts = given.takenCounts = rank == 0 ? std::vector<int64_t>{4, 8} : std::vector<int64_t>{8, 4};
   for (size_t i = 0; i < given.input.size(); ++i)
     given.input[i] = int32_t(100 * rank + int(i));
@@ -48,7 +48,7 @@ Given rightCall(int rank, const Mesh &mesh) {
 }
 
 std::string runRight(Communicator &communicator, const Plugin &plugin, const Mesh &mesh) {
-  Given given = rightCall(communicator.rank(), mesh);
+  CallWithRows given = rightCall(communicator.rank(), mesh);
   if (Status status = communicator.run(plugin, given.arguments); !status.isOk())
     return status.message();
   std::vector<int32_t> expected(size_t(numRows * rowElements), -1);
@@ -69,12 +69,12 @@ const Plugin &allToAll() {
 }
 
 /// Rank 0 makes a change.
-void expectRefusal(const std::function<void(Given &)> &change, const std::string &text) {
+void expectRefusal(const std::function<void(CallWithRows &)> &change, const std::string &text) {
   const Mesh mesh = *Mesh::parse("rank=2");
   for (Launch launch : {Launch::Threads, Launch::Forked})
     EXPECT_EQ(kolo::test::runRanks(launch, 2, {20000, 1},
                                    [&](Communicator &communicator) {
-                                     Given given = rightCall(communicator.rank(), mesh);
+                                     CallWithRows given = rightCall(communicator.rank(), mesh);
                                      if (communicator.rank() == 0) {
                                        change(given);
                                        given.set();
@@ -92,24 +92,24 @@ void expectRefusal(const std::function<void(Given &)> &change, const std::string
 } // namespace
 
 TEST(RowLists, OfWhichSomethingIsWrongAreToldToAllRanks) {
-  expectRefusal([](Given &given) { given.inputRows[1] = 6; },
+  expectRefusal([](CallWithRows &given) { given.inputRows[1] = 6; },
                 "row 1 of the list of the input is 6; the input has 6 rows");
-  expectRefusal([](Given &given) { given.inputRows[2] = -1; }, "row 2 of the list of the input is -1");
-  expectRefusal([](Given &given) { given.inputRows.pop_back(); },
+  expectRefusal([](CallWithRows &given) { given.inputRows[2] = -1; }, "row 2 of the list of the input is -1");
+  expectRefusal([](CallWithRows &given) { given.inputRows.pop_back(); },
                 "the list of the input has 2 rows, and block 1 ends with row 3");
-  expectRefusal([](Given &given) { given.outputRows[0] = 99; },
+  expectRefusal([](CallWithRows &given) { given.outputRows[0] = 99; },
                 "row 0 of the list of the output is 99; the output has 6 rows");
-  expectRefusal([](Given &given) { given.outputRows[2] = 4; }, "the list of the output names row 4 twice");
-  expectRefusal([](Given &given) { given.landing[0] = -3; }, "row 0 of the list of landing rows is -3");
-  expectRefusal([](Given &given) { given.landing.pop_back(); },
+  expectRefusal([](CallWithRows &given) { given.outputRows[2] = 4; }, "the list of the output names row 4 twice");
+  expectRefusal([](CallWithRows &given) { given.landing[0] = -3; }, "row 0 of the list of landing rows is -3");
+  expectRefusal([](CallWithRows &given) { given.landing.pop_back(); },
                 "the list of landing rows has 2 rows, and block 1 ends with row 3");
 }
 
 TEST(RowLists, OfAnOutputNeedLandingRowsAtTheGiver) {
   const Mesh mesh = *Mesh::parse("rank=2");
-  auto expectMismatch = [&](int rank, const std::function<void(Given &)> &change, const std::string &text) {
+  auto expectMismatch = [&](int rank, const std::function<void(CallWithRows &)> &change, const std::string &text) {
     auto body = [&](Communicator &communicator) {
-      Given given = rightCall(communicator.rank(), mesh);
+      CallWithRows given = rightCall(communicator.rank(), mesh);
       if (communicator.rank() == rank)
         change(given);
       if (given.arguments.rows)
@@ -125,24 +125,24 @@ TEST(RowLists, OfAnOutputNeedLandingRowsAtTheGiver) {
   const std::string of = "ranks disagree on row lists: rank ";
   // Rank 0 gives itself a block, too, and is named first.
   expectMismatch(
-      0, [](Given &given) { given.landing.clear(); },
+      0, [](CallWithRows &given) { given.landing.clear(); },
       of + "0 gives a block to rank 0 without landing rows, and that rank has a list of its output");
   expectMismatch(
-      0, [](Given &given) { given.outputRows.clear(); },
+      0, [](CallWithRows &given) { given.outputRows.clear(); },
       of + "0 gives a block to rank 0 with landing rows, and that rank has no list of its output");
   expectMismatch(
-      0, [](Given &given) { given.landing.clear(), given.outputRows.clear(); },
+      0, [](CallWithRows &given) { given.landing.clear(), given.outputRows.clear(); },
       of + "0 gives a block to rank 1 without landing rows, and that rank has a list of its output");
   expectMismatch(
-      1, [](Given &given) { given.arguments.rows = nullptr; },
+      1, [](CallWithRows &given) { given.arguments.rows = nullptr; },
       of + "0 gives a block to rank 1 with landing rows, and that rank has no list of its output");
 }
 
 TEST(RowLists, HaveRowsThatFitTheTables) {
   const Mesh mesh = *Mesh::parse("rank=2");
-  auto expectRefused = [&](const std::function<void(Given &)> &change, const std::string &text) {
+  auto expectRefused = [&](const std::function<void(CallWithRows &)> &change, const std::string &text) {
     auto body = [&](Communicator &communicator) {
-      Given given = rightCall(communicator.rank(), mesh);
+      CallWithRows given = rightCall(communicator.rank(), mesh);
       if (communicator.rank() == 0)
         change(given);
       return expectStatus(communicator.run(allToAll(), given.arguments), StatusCode::InvalidArgument, {text}) +
@@ -150,14 +150,15 @@ TEST(RowLists, HaveRowsThatFitTheTables) {
     };
     EXPECT_EQ(kolo::test::runRanks(Launch::Threads, 2, {20000, 1}, body), "") << text;
   };
-  expectRefused([](Given &given) { given.rows.elements = 0; }, "rows have 0 elements");
-  expectRefused([](Given &given) { given.rows.elements = 3; },
+  expectRefused([](CallWithRows &given) { given.rows.elements = 0; }, "rows have 0 elements");
+  expectRefused([](CallWithRows &given) { given.rows.elements = 3; },
                 "block 0 of the input has 4 elements at 0; rows of 3 elements have multiples of that");
-  expectRefused([](Given &given) { given.rows.inputRows = -1; }, "the input has -1 rows of 16 bytes");
-  expectRefused([](Given &given) { given.arguments.output = given.input.data(); },
+  expectRefused([](CallWithRows &given) { given.rows.inputRows = -1; }, "the input has -1 rows of 16 bytes");
+  expectRefused([](CallWithRows &given) { given.arguments.output = given.input.data(); },
                 "input and output of a call with row lists overlap");
-  expectRefused([](Given &given) { given.arguments.blocks = nullptr; }, "a call with row lists needs block tables");
-  expectRefused([](Given &given) { given.arguments.input = nullptr; }, "input is null");
+  expectRefused([](CallWithRows &given) { given.arguments.blocks = nullptr; },
+                "a call with row lists needs block tables");
+  expectRefused([](CallWithRows &given) { given.arguments.input = nullptr; }, "input is null");
 }
 
 namespace {
@@ -300,7 +301,7 @@ TEST(RowLists, LandInsideOfTheOutput) {
   for (Launch launch : {Launch::Threads, Launch::Forked})
     for (int32_t landing : {6, INT32_MAX}) {
       auto body = [&](Communicator &communicator) {
-        Given given = rightCall(communicator.rank(), mesh);
+        CallWithRows given = rightCall(communicator.rank(), mesh);
         if (communicator.rank() == 0)
           given.landing[1] = landing;
         given.set();
@@ -331,7 +332,7 @@ TEST(RowLists, AreForProgramsThatMoveEachBlockOnce) {
   const CompiledAlgorithm pulling("directAllToAll", /*optimize=*/true, {.transfers = kolo::Transfers::Pull});
   const Mesh mesh = *Mesh::parse("rank=2");
   auto body = [&](Communicator &communicator) {
-    Given given = rightCall(communicator.rank(), mesh);
+    CallWithRows given = rightCall(communicator.rank(), mesh);
     return expectStatus(communicator.run(pulling.plugin(), given.arguments), StatusCode::InvalidArgument,
                         {"program 'directAllToAll' takes no row lists on mesh rank=2"});
   };

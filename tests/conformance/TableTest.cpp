@@ -17,22 +17,22 @@ using kolo::tools::TableEntry;
 
 namespace {
 
-struct Row {
+struct TableRow {
   const char *small, *large;
   kolo::Protocol smallProtocol;
 };
 constexpr kolo::Protocol published = kolo::Protocol::Published, bulk = kolo::Protocol::Bulk;
 // In the order of the collectives.
-constexpr Row rows[] = {{"allPairsAllGather", "ringAllGather", published},
-                        {"allPairsReduceScatter", "ringReduceScatter", published},
-                        {"oneShotAllReduce", "twoShotAllReduce", published},
-                        {"directBroadcast", "scatterAllGatherBroadcast", published},
-                        {"directReduce", "binomialReduce", bulk},
-                        {"directGather", "binomialGather", bulk},
-                        {"directScatter", "binomialScatter", bulk},
-                        {"directAllToAll", "bruckAllToAll", published},
-                        {"oneShotScan", "chainScan", published},
-                        {"oneShotExscan", "chainExscan", published}};
+constexpr TableRow rows[] = {{"allPairsAllGather", "ringAllGather", published},
+                             {"allPairsReduceScatter", "ringReduceScatter", published},
+                             {"oneShotAllReduce", "twoShotAllReduce", published},
+                             {"directBroadcast", "scatterAllGatherBroadcast", published},
+                             {"directReduce", "binomialReduce", bulk},
+                             {"directGather", "binomialGather", bulk},
+                             {"directScatter", "binomialScatter", bulk},
+                             {"directAllToAll", "bruckAllToAll", published},
+                             {"oneShotScan", "chainScan", published},
+                             {"oneShotExscan", "chainExscan", published}};
 constexpr int64_t boundaryBytes = 2000;
 constexpr int64_t counts[] = {0, 1, 125, 499, 3000};
 

@@ -3,6 +3,7 @@
 #include "compiler/Pipeline.h"
 #include "compiler/cost/closedform/ClosedForm.h"
 #include "compiler/cost/simulation/Simulation.h"
+#include "tests/cost/Costs.h"
 #include "tests/support/Algorithms.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,19 +19,13 @@ namespace {
 
 using test::Sizes;
 
-template <typename T> T get(std::variant<T, CostMistake> result) {
-  if (const auto *mistake = std::get_if<CostMistake>(&result))
-    throw std::runtime_error(mistake->message);
-  return std::get<T>(std::move(result));
-}
-
-struct Ranks {
+struct RanksOfMachine {
   const char *machine;
   Sizes mesh; // of two dimensions; those of other algorithms have as many ranks
 };
 
 /// The ranks of a setup, by an algorithm's own dimensions.
-Sizes meshFor(const dsl::Definition &definition, const Ranks &setup) {
+Sizes meshFor(const dsl::Definition &definition, const RanksOfMachine &setup) {
   int64_t nodes = setup.mesh[0], devices = setup.mesh[1];
   switch (definition.mesh.dims.size()) {
   case 1:
@@ -41,10 +36,6 @@ Sizes meshFor(const dsl::Definition &definition, const Ranks &setup) {
     return {nodes, devices / 2, 2};
   }
 }
-
-struct Both {
-  double closedForm, simulation;
-};
 
 /// By bytes.
 std::map<int64_t, Both> costsOf(const std::string &name, const Machine &machine, const Sizes &mesh,
@@ -150,11 +141,11 @@ const std::map<std::string, Difference> differences = {
 class Agreement : public test::EveryAlgorithm {};
 
 TEST_P(Agreement, WithinFivePercentOrForAReason) {
-  const Ranks setups[] = {{MACHINES "/alpha-beta.json", {1, 8}}, {"frontier", {1, 8}}, {"frontier", {4, 8}}};
+  const RanksOfMachine setups[] = {{MACHINES "/alpha-beta.json", {1, 8}}, {"frontier", {1, 8}}, {"frontier", {4, 8}}};
   const std::string &name = GetParam();
   auto known = differences.find(name);
   bool differs = false;
-  for (const Ranks &setup : setups) {
+  for (const RanksOfMachine &setup : setups) {
     Machine machine = get(Machine::read(setup.machine));
     Sizes mesh = meshFor(test::definitionOf(name), setup);
     for (const auto &[bytes, both] : costsOf(name, machine, mesh, {int64_t(1) << 14, int64_t(1) << 26})) {

@@ -1,5 +1,6 @@
 // Simulations of calls whose blocks have counts of their own.
 #include "compiler/cost/simulation/Simulation.h"
+#include "tests/cost/Costs.h"
 #include "tests/support/Algorithms.h"
 #include "tests/support/Support.h"
 #include "tools/compile/Compile.h"
@@ -11,7 +12,7 @@
 namespace kolo::cost {
 namespace {
 
-constexpr int64_t numRanks = 4, mib = 1 << 20;
+constexpr int64_t numRanks = 4;
 
 BlockLaw lawOf(const std::string &text) {
   auto parsed = parseBlockLaw(text);

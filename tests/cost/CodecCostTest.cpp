@@ -3,6 +3,7 @@
 #include "compiler/cost/closedform/ClosedForm.h"
 #include "compiler/cost/simulation/Simulation.h"
 #include "ir/Kolo.h"
+#include "tests/cost/Costs.h"
 #include "tests/support/Algorithms.h"
 #include "tools/compile/Compile.h"
 
@@ -19,13 +20,7 @@ namespace {
 using test::Sizes;
 using Codecs = std::map<std::string, dsl::Codec>;
 
-template <typename T> T get(std::variant<T, CostMistake> result) {
-  if (const auto *mistake = std::get_if<CostMistake>(&result))
-    throw std::runtime_error(mistake->message);
-  return std::get<T>(std::move(result));
-}
-
-struct Case {
+struct CodedCost {
   std::string algorithm;
   Sizes mesh;
   Codecs codecs = {};
@@ -33,12 +28,8 @@ struct Case {
   Schedule schedule = {};
 };
 
-struct Both {
-  double closedForm, simulation;
-};
-
 /// Seconds.
-Both costOf(const Machine &machine, const Case &what, int64_t bytes) {
+Both costOf(const Machine &machine, const CodedCost &what, int64_t bytes) {
   const dsl::Definition &definition = test::definitionOf(what.algorithm);
   tools::CompileRequest request;
   request.definitions = {definition};
@@ -73,8 +64,6 @@ Machine twoDevices(double linkGigabytes, double memoryGigabytes) {
                                         memoryGigabytes, linkGigabytes),
                             "two"));
 }
-
-constexpr int64_t mib = int64_t(1) << 20;
 
 void expectBoth(const Both &both, double seconds) {
   EXPECT_NEAR(both.closedForm, seconds, 1e-3 * seconds);

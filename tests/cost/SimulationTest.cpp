@@ -3,6 +3,7 @@
 #include "compiler/check/Verdict.h"
 #include "compiler/cost/bounds/Bounds.h"
 #include "compiler/cost/simulation/PerfettoTrace.h"
+#include "tests/cost/Costs.h"
 #include "tests/support/Algorithms.h"
 #include "tools/compile/Compile.h"
 #include "tools/compile/Kinds.h"
@@ -19,18 +20,11 @@ namespace {
 
 using test::Sizes;
 
-constexpr int64_t kib = 1 << 10, mib = 1 << 20;
-
-Machine machineOf(const std::string &name) {
-  auto machine = Machine::read(name);
-  if (const auto *mistake = std::get_if<CostMistake>(&machine))
-    throw std::runtime_error(mistake->message);
-  return std::get<Machine>(std::move(machine));
-}
+Machine machineOf(const std::string &name) { return get(Machine::read(name)); }
 
 Machine alphaBeta() { return machineOf(MACHINES "/alpha-beta.json"); }
 
-struct Case {
+struct Simulated {
   dsl::Definition definition;
   Sizes mesh;
   Schedule schedule = {};
@@ -38,7 +32,7 @@ struct Case {
   std::string placement = {};
 };
 
-Placement placeOn(const Machine &machine, const Case &what) {
+Placement placeOn(const Machine &machine, const Simulated &what) {
   auto placed = Placement::create(machine, {what.definition.mesh.dims, what.mesh}, what.placement);
   if (const auto *mistake = std::get_if<CostMistake>(&placed))
     throw std::runtime_error(mistake->message);
@@ -46,7 +40,7 @@ Placement placeOn(const Machine &machine, const Case &what) {
 }
 
 /// Compiles the case as it is packed, and hands over its simulation.
-void withSimulation(const Machine &machine, const Case &what, const std::function<void(const Simulation &)> &use) {
+void withSimulation(const Machine &machine, const Simulated &what, const std::function<void(const Simulation &)> &use) {
   tools::CompileRequest request;
   request.definitions = {what.definition};
   request.meshes = {test::namedMesh(what.definition, what.mesh)};
@@ -67,14 +61,14 @@ SimulationOutcome outcomeOf(const Simulation &simulation, int64_t bytes, Timelin
   return std::get<SimulationOutcome>(std::move(outcome));
 }
 
-Prediction predict(const Machine &machine, const Case &what, int64_t bytes) {
+Prediction predict(const Machine &machine, const Simulated &what, int64_t bytes) {
   Prediction prediction;
   withSimulation(machine, what,
                  [&](const Simulation &simulation) { prediction = outcomeOf(simulation, bytes).prediction; });
   return prediction;
 }
 
-Case shipped(const std::string &name, const Sizes &mesh) { return {test::definitionOf(name), mesh}; }
+Simulated shipped(const std::string &name, const Sizes &mesh) { return {test::definitionOf(name), mesh}; }
 
 double secondsWithoutEntry(const Prediction &prediction) {
   double seconds = 0;
@@ -94,7 +88,7 @@ struct Oracle {
 class Textbook : public testing::TestWithParam<Oracle> {};
 
 TEST_P(Textbook, FormulaHolds) {
-  Case what = shipped(GetParam().name, {8});
+  Simulated what = shipped(GetParam().name, {8});
   what.schedule.synchronisation = GetParam().synchronisation;
   double microseconds = secondsWithoutEntry(predict(alphaBeta(), what, 8 * mib)) * 1e6;
   EXPECT_NEAR(microseconds - GetParam().numCredits, GetParam().microseconds, 1e-3 * GetParam().microseconds);
@@ -113,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(AlphaBeta, Textbook,
                          [](const auto &info) { return std::string(info.param.name); });
 
 TEST(Simulation, PacketsTakeOneLatencyWithoutSignals) {
-  Case what = shipped("ringAllGather", {8});
+  Simulated what = shipped("ringAllGather", {8});
   what.schedule.protocol = Protocol::LL;
   EXPECT_NEAR(secondsWithoutEntry(predict(alphaBeta(), what, 8 * mib)) * 1e6, 300.60, 0.3);
 }
@@ -126,7 +120,7 @@ TEST_P(EveryShippedAlgorithm, TakesAtLeastTheBoundAndRowsAddUp) {
   dsl::Definition definition = test::definitionOf(GetParam());
   for (std::string machineName : {MACHINES "/alpha-beta.json", "frontier", "dgx-h100", "ring8"}) {
     Machine machine = machineOf(machineName);
-    Case what{definition, test::smallMesh(definition)};
+    Simulated what{definition, test::smallMesh(definition)};
     what.mesh[0] = std::min(what.mesh[0], std::max(machine.numNodes() * machine.devicesPerNode() * what.mesh[0] /
                                                        test::namedMesh(definition, what.mesh).numRanks(),
                                                    int64_t(1)));
@@ -154,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Shipped, EveryShippedAlgorithm, testing::ValuesIn(test:
 
 TEST(Simulation, GivesTheSameEveryTime) {
   Machine machine = machineOf("frontier");
-  Case what = shipped("railRingAllGather", {4, 8});
+  Simulated what = shipped("railRingAllGather", {4, 8});
   what.schedule.pipelineDepth = 4;
   std::vector<double> seconds;
   std::vector<std::string> traces;
@@ -174,7 +168,7 @@ TEST(Simulation, GivesTheSameEveryTime) {
 /// different chunks of the same length.
 TEST(Simulation, RanksThatStandForOthersTakeAsLongAsAllRanks) {
   Machine machine = machineOf("frontier");
-  for (const Case &what :
+  for (const Simulated &what :
        {shipped("ringAllGather", {256}), shipped("directAllToAll", {48}), shipped("directAllToAll", {256}),
         shipped("recursiveDoublingAllGather", {2048}), shipped("bruckAllGather", {3072}),
         shipped("hierarchicalAllReduce", {32, 8}), shipped("railRecursiveAllGather", {32, 8})})
@@ -201,7 +195,7 @@ TEST(Simulation, ChunksOfUnequalLengthTakeAsLongAsEqualOnes) {
 }
 
 TEST(Simulation, CallsThatFollowEachOtherOverlapAtMost) {
-  Case what = shipped("ringAllGather", {8});
+  Simulated what = shipped("ringAllGather", {8});
   double one = predict(alphaBeta(), what, mib).seconds;
   what.options.numCalls = 10;
   double mean = predict(alphaBeta(), what, mib).seconds;
@@ -211,7 +205,7 @@ TEST(Simulation, CallsThatFollowEachOtherOverlapAtMost) {
 
 TEST(Simulation, AStagedNetworkTakesFourTimesItsBytesOfTheHostsMemory) {
   const Machine direct = machineOf("frontier"), staged = std::get<Machine>(direct.staged());
-  Case what = shipped("railAllGather", {2, 8});
+  Simulated what = shipped("railAllGather", {2, 8});
   what.schedule.pipelineDepth = 16; // so that nodes send all the time
   const int64_t bytes = 1024 * mib;
   // Half of the bytes leaves a node, and half arrives; each is written to the host's memory and read there.
@@ -293,7 +287,8 @@ void ringsAllGather(dsl::Choreography &c) {
 
 TEST(Simulation, RcclsRingsReachTheirShareOfAFrontierNode) {
   Machine machine = machineOf("frontier");
-  Case what{{"rcclRings", dsl::AllGather, dsl::Mesh("rank"), ringsAllGather, std::source_location::current()}, {8}};
+  Simulated what{{"rcclRings", dsl::AllGather, dsl::Mesh("rank"), ringsAllGather, std::source_location::current()},
+                 {8}};
   // RCCL's channels run beside each other. With entry credits, a lane would wait for one ring before it feeds another.
   what.schedule.entry = Entry::Together;
   Prediction prediction = predict(machine, what, 1024 * mib);
@@ -346,7 +341,7 @@ TEST(PerfettoTrace, HasOrderedTimesBalancedFlowsAndSlicesThatDoNotOverlap) {
 }
 
 TEST(CostedPrograms, KeepTheirSynchronisationWhereNoCheckFollowsTheirInference) {
-  Case what = shipped("ringAllGather", {8});
+  Simulated what = shipped("ringAllGather", {8});
   auto countWaits = [&](std::optional<int64_t> budget) {
     tools::CompileRequest request;
     request.definitions = {what.definition};
@@ -366,7 +361,7 @@ TEST(CostedPrograms, KeepTheirSynchronisationWhereNoCheckFollowsTheirInference) 
 /// What goes between groups of the dragonfly, which has one rank on each of 64 nodes.
 double globalBytes(const std::string &name, int64_t bytes) {
   const Machine machine = machineOf(MACHINES "/dragonfly.json");
-  Case what = shipped(name, {64});
+  Simulated what = shipped(name, {64});
   what.placement = "per-node=1";
   what.options.countsLevels = true;
   double result = 0;

@@ -15,6 +15,9 @@
 
 namespace kolo::test {
 
+/// Launches have a multiple of so many threads.
+inline constexpr int64_t emulatedGroupSize = 2;
+
 /// A program in channel form, and compiled.
 struct EmulatedProgram {
   std::string name;

@@ -25,8 +25,6 @@ using namespace kolo::test;
 namespace {
 
 /// Small, as the number of the host's threads is, so that there are several groups.
-constexpr int64_t groupSize = 2;
-
 /// An algorithm in channel form, and compiled.
 class Algorithm : public EmulatedProgram {
 public:
@@ -43,7 +41,7 @@ public:
     if (failed(manager.run(*module)))
       llvm::report_fatal_error("no channel program");
     program = *module->getOps<ProgramOp>().begin();
-    emulator = std::make_unique<Emulator>(*module, options, groupSize, listEntries);
+    emulator = std::make_unique<Emulator>(*module, options, emulatedGroupSize, listEntries);
   }
 
 private:
@@ -107,7 +105,7 @@ void runCalls(const std::string &name, Protocol protocol, const Calls &calls, co
   Algorithm algorithm(name, optionsFor(cases, kind), {.protocol = protocol});
   std::mt19937_64 random(7);
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<EmulatedRanks>> byShape;
-  int64_t multiple = algorithm.format == ll128Packets ? gpu::threadsPerLine : groupSize;
+  int64_t multiple = algorithm.format == ll128Packets ? gpu::threadsPerLine : emulatedGroupSize;
   for (const Choices &choices : cases) {
     LaunchShape shape{1 + int64_t(choices[0]), multiple * (1 + int64_t(choices[1]))};
     std::unique_ptr<EmulatedRanks> &ranks = byShape[{shape.lanes, shape.threads}];
@@ -173,7 +171,7 @@ TEST_P(EmulatedFuse, GivesTheReferencesResultWithMorePeersThanItGathersAtOnce) {
         << "it fuses nothing";
     for (reference::ElementType type : {reference::ElementType::BF16, reference::ElementType::I64})
       for (int64_t count : {0, 1, 17, 1000}) {
-        EmulatedRanks ranks(algorithm, {1 + int64_t(random() % 2), 2 * groupSize});
+        EmulatedRanks ranks(algorithm, {1 + int64_t(random() % 2), 2 * emulatedGroupSize});
         ranks.call.type = type;
         ranks.call.count = count;
         ranks.call.reduction = random() % 2 ? reference::Reduction::Sum : reference::Reduction::Max;
@@ -204,7 +202,7 @@ TEST(EmulatedPackets, GoToMorePeersThanAListHolds) {
 
 TEST(EmulatedFailure, AMissingRankEndsInARecordOfWhatWasWaitedFor) {
   Algorithm algorithm("ringAllGather", {});
-  EmulatedRanks ranks(algorithm, {2, 2 * groupSize});
+  EmulatedRanks ranks(algorithm, {2, 2 * emulatedGroupSize});
   ranks.call.count = 1000;
   ranks.timeoutNs = 2000000;
   constexpr size_t missing = 3;
@@ -301,7 +299,7 @@ TEST(EmulatedFailure, AnAbortEndsTheWaitsForPacketsToo) {
 
 TEST(EmulatedFailure, AnAbortEndsTheWaitsOfAllLanes) {
   Algorithm algorithm("ringAllGather", {});
-  EmulatedRanks ranks(algorithm, {3, groupSize});
+  EmulatedRanks ranks(algorithm, {3, emulatedGroupSize});
   ranks.call.count = 1000;
   ranks.abort = 1;
   EXPECT_NE(ranks.run(1, 1, [](size_t rank) { return rank == 0; }), "");

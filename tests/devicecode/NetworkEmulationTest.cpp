@@ -15,8 +15,6 @@ using namespace kolo::test;
 
 namespace {
 
-constexpr int64_t groupSize = 2;
-
 /// An algorithm whose slowest dimension is a staged network.
 class StagedAlgorithm : public EmulatedProgram {
 public:
@@ -33,7 +31,7 @@ public:
     if (failed(manager.run(*module)))
       llvm::report_fatal_error("no channel program");
     program = *module->getOps<ProgramOp>().begin();
-    emulator = std::make_unique<Emulator>(*module, options, groupSize, gpu::mostListEntries);
+    emulator = std::make_unique<Emulator>(*module, options, emulatedGroupSize, gpu::mostListEntries);
   }
 
 private:
@@ -53,7 +51,7 @@ constexpr Case cases[] = {{1, 1, 3001, 1, reference::ElementType::F32},
                           {1, 2, 1000, 64, reference::ElementType::BF16}};
 
 void run(EmulatedProgram &program, const Case &each, std::vector<int> hosts, uint64_t seed, int numCalls) {
-  EmulatedRanks ranks(program, {each.lanes, each.groups * groupSize});
+  EmulatedRanks ranks(program, {each.lanes, each.groups * emulatedGroupSize});
   ranks.placeOn(std::move(hosts));
   ranks.call.type = each.type, ranks.call.count = each.count;
   if (hasRoot(ranks.call.collective.getKind()))
@@ -108,7 +106,7 @@ TEST(EmulatedNetworkQueue, ManyCallsReuseRequests) {
 /// A host that frees no chunks: who needs one gives up, and says so.
 TEST(EmulatedNetworkFailure, AnOutboxThatStaysFullEndsInARecord) {
   StagedAlgorithm algorithm("ringAllGather", {3}, {{KOLO_I8}, {KOLO_SUM}, Accumulation::F32});
-  EmulatedRanks ranks(algorithm, {1, groupSize});
+  EmulatedRanks ranks(algorithm, {1, emulatedGroupSize});
   ranks.placeOn(hostsOf(algorithm.mesh, 1));
   ranks.hosts().deliversPuts = false;
   ranks.call.type = reference::ElementType::I8, ranks.call.count = 5 * int64_t(KOLO_DEVICE_CHUNK_BYTES);
@@ -128,7 +126,7 @@ TEST(EmulatedNetworkFailure, AnOutboxThatStaysFullEndsInARecord) {
 
 TEST(EmulatedNetworkFailure, AMissingRankOfAnotherHostEndsInARecordOfWhatWasWaitedFor) {
   StagedAlgorithm algorithm("ringAllGather", {8}, {{KOLO_F32}, {KOLO_SUM}, Accumulation::F32});
-  EmulatedRanks ranks(algorithm, {1, groupSize});
+  EmulatedRanks ranks(algorithm, {1, emulatedGroupSize});
   ranks.placeOn(hostsOf(algorithm.mesh, 1));
   ranks.call.type = reference::ElementType::F32, ranks.call.count = 1000;
   ranks.timeoutNs = 20000000;

@@ -3,8 +3,6 @@
 
 using namespace kolo::dsl;
 
-static const Mesh line("rank"), nodes("node", "gpu");
-
 TEST(Mistakes, TheInputMayNotBeWritten) {
   expectMistakes(AllToAll, line, [](Choreography &c) {
     auto [d] = c.dims<1>();

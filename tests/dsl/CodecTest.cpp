@@ -11,8 +11,6 @@
 using namespace kolo;
 using namespace kolo::dsl;
 
-static const Mesh line("rank");
-
 static void quantised(Choreography &c) {
   Codec wire = c.codec("wire", int8(256));
   Buffer out = c.output(), packed = c.scratch("packed", out).as(wire);

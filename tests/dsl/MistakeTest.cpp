@@ -5,8 +5,6 @@
 
 using namespace kolo::dsl;
 
-static const Mesh line("rank"), nodes("node", "gpu");
-
 TEST(Mistakes, NoneInACorrectChoreography) {
   expectMistakes(AllReduce, nodes, [](Choreography &c) {
     auto [node, gpu] = c.dims<2>();

@@ -5,8 +5,6 @@
 
 using namespace kolo::dsl;
 
-static const Mesh line("rank"), nodes("node", "gpu");
-
 static std::vector<std::string> namesOf(const std::vector<RecordedBuffer> &buffers) {
   std::vector<std::string> names;
   for (const RecordedBuffer &buffer : buffers)
@@ -20,7 +18,7 @@ TEST(Registration, KeepsTheNameTheCollectiveTheMeshAndTheLine) {
   const std::vector<Definition> &definitions = registeredChoreographies();
   ASSERT_EQ(definitions.size(), 1u);
   EXPECT_EQ(definitions[0].name, "registeredByThisTest");
-  EXPECT_EQ(definitions[0].collective.kind, CollectiveKind::Broadcast);
+  EXPECT_EQ(definitions[0].collective.kind, kolo::dsl::CollectiveKind::Broadcast);
   EXPECT_EQ(definitions[0].collective.dims, std::vector<std::string>{"gpu"});
   EXPECT_EQ(definitions[0].mesh.dims, (std::vector<std::string>{"node", "gpu"}));
   EXPECT_EQ(definitions[0].location.line(), unsigned(__LINE__ - 9));

@@ -7,6 +7,8 @@
 
 namespace kolo::dsl {
 
+inline const Mesh line("rank"), nodes("node", "gpu");
+
 using Body = void (*)(Choreography &);
 
 inline std::unique_ptr<Recording> recordBody(const Collective &collective, const Mesh &mesh, Body body,

@@ -50,7 +50,7 @@ TEST(WrappingSlices, ThatShareTheChunkBehindTheWrapRace) {
 namespace {
 
 /// Every rank offers a block in its slot, and gets the peer's.
-const std::string ownBlock = copyBlock("%in[%me]", "%out[%me]");
+const std::string ownBlockMoved = copyBlock("%in[%me]", "%out[%me]");
 const std::string offer = copyBlock("%in[%next]", "%slot[]");
 const std::string getSlot = "kolo.chan.get %slot[] size [] -> %out[%prev] size [%c1] from %prev part %l of %L : "
                             "!kolo.buffer<0> -> !kolo.buffer<1>";
@@ -71,22 +71,23 @@ std::string pulled(const std::string &pull, const std::string &end) {
 } // namespace
 
 TEST(Gets, AfterASignalAndBeforeAnAcknowledgementAreProved) {
-  expectProved(exchange({ownBlock, offer, dataSignal, dataWait, getSlot, acknowledgement}), {2});
+  expectProved(exchange({ownBlockMoved, offer, dataSignal, dataWait, getSlot, acknowledgement}), {2});
 }
 
 TEST(Gets, WhileTheOwnerWritesRace) {
-  expectRefuted(exchange({ownBlock, offer + mark, getSlot + mark, dataSignal, dataWait}), {2}, Property::Race);
+  expectRefuted(exchange({ownBlockMoved, offer + mark, getSlot + mark, dataSignal, dataWait}), {2}, Property::Race);
 }
 
 TEST(Gets, WithoutAnAcknowledgementMeetTheNextCall) {
-  expectRefuted(exchange({ownBlock, offer + mark, dataSignal, dataWait, getSlot + mark}), {2}, Property::Invocations);
+  expectRefuted(exchange({ownBlockMoved, offer + mark, dataSignal, dataWait, getSlot + mark}), {2},
+                Property::Invocations);
 }
 
 TEST(Gets, OfAnInputNeedAnAcknowledgementToo) {
   const std::string getIn = "kolo.chan.get %in[%me] size [%c1] -> %out[%prev] size [%c1] from %prev part %l of %L : "
                             "!kolo.buffer<1> -> !kolo.buffer<1>";
-  expectProved(exchange({ownBlock, dataSignal, dataWait, getIn, acknowledgement}), {2});
-  expectRefuted(exchange({ownBlock, dataSignal, dataWait, getIn + mark}), {2}, Property::Invocations);
+  expectProved(exchange({ownBlockMoved, dataSignal, dataWait, getIn, acknowledgement}), {2});
+  expectRefuted(exchange({ownBlockMoved, dataSignal, dataWait, getIn + mark}), {2}, Property::Invocations);
 }
 
 TEST(PulledReduces, OfAnInputAreProved) {

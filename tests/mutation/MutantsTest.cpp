@@ -13,7 +13,7 @@ using namespace kolo::mutation;
 
 namespace {
 
-std::string textOf(ProgramOp program) {
+std::string printed(ProgramOp program) {
   std::string text;
   llvm::raw_string_ostream(text) << program;
   return text;
@@ -62,8 +62,8 @@ void expectMutant(MutantKind kind, const std::string &before, const std::string 
   llvm::erase_if(mutants, [&](const Mutant &mutant) { return mutant.kind != kind; });
   ASSERT_EQ(mutants.size(), 1u);
   for (const Sizes &mesh : {Sizes{2, 2}, Sizes{1, 3}, Sizes{3, 2}}) {
-    Trace trace = traceOf(*mutants.front().program, mesh);
-    EXPECT_EQ(trace, traceOf(expected, mesh)) << textOf(*mutants.front().program);
+    TraceHash trace = traceOf(*mutants.front().program, mesh);
+    EXPECT_EQ(trace, traceOf(expected, mesh)) << printed(*mutants.front().program);
     EXPECT_NE(trace, traceOf(original, mesh));
   }
 }
@@ -276,15 +276,15 @@ TEST_P(EveryAlgorithm, HasValidMutantsThatAreTheSameEachTime) {
   std::unique_ptr<mlir::MLIRContext> context = makeContext();
   for (bool optimize : {true, false}) {
     ShippedProgram program(*context, GetParam(), threeMeshesOf(GetParam()), optimize);
-    std::string original = textOf(*program);
+    std::string original = printed(*program);
     std::vector<Mutant> mutants = mutantsOf(*program), again = mutantsOf(*program);
-    EXPECT_EQ(textOf(*program), original);
+    EXPECT_EQ(printed(*program), original);
     ASSERT_EQ(mutants.size(), again.size());
     for (size_t i = 0; i < mutants.size(); ++i) {
       EXPECT_TRUE(mlir::succeeded(mlir::verify(mutants[i].program->getOperation()))) << mutants[i].what;
-      EXPECT_NE(textOf(*mutants[i].program), original) << mutants[i].what;
+      EXPECT_NE(printed(*mutants[i].program), original) << mutants[i].what;
       EXPECT_NE(differenceOf(*program, *mutants[i].program), "") << mutants[i].what;
-      EXPECT_EQ(textOf(*mutants[i].program), textOf(*again[i].program)) << mutants[i].what;
+      EXPECT_EQ(printed(*mutants[i].program), printed(*again[i].program)) << mutants[i].what;
     }
   }
 }

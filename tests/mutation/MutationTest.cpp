@@ -44,9 +44,9 @@ public:
     std::vector<Mutant> mutants = mutantsOf(*program);
     for (const Sizes &mesh : meshes) {
       ASSERT_TRUE(checkProgram(*program, mesh).isProved()) << textOf(mesh);
-      Trace unchanged = traceOf(*program, mesh);
+      TraceHash unchanged = traceOf(*program, mesh);
       for (Mutant &mutant : mutants)
-        if (Trace trace = traceOf(*mutant.program, mesh); trace != unchanged)
+        if (TraceHash trace = traceOf(*mutant.program, mesh); trace != unchanged)
           examine(*program, mutant, mesh, trace);
         else
           count(mutant, &Counts::unchanged);
@@ -55,15 +55,15 @@ public:
   const Tally &result() const { return tally; }
 
 private:
-  void examine(ProgramOp original, Mutant &mutant, const Sizes &mesh, const Trace &trace);
+  void examine(ProgramOp original, Mutant &mutant, const Sizes &mesh, const TraceHash &trace);
   void count(const Mutant &mutant, int64_t Counts::*what);
-  const std::optional<Harm> &judge(ProgramOp program, const Sizes &mesh, const Trace &trace);
+  const std::optional<Harm> &judge(ProgramOp program, const Sizes &mesh, const TraceHash &trace);
 
   std::string algorithm;
   bool judgeAll;
   std::unique_ptr<mlir::MLIRContext> context = makeContext();
   std::map<Sizes, Judge> judges;
-  std::map<std::pair<Sizes, Trace>, std::optional<Harm>> judgements; // mutants that do the same are judged once
+  std::map<std::pair<Sizes, TraceHash>, std::optional<Harm>> judgements; // mutants that do the same are judged once
   Tally tally;
 };
 
@@ -72,7 +72,7 @@ void Examination::count(const Mutant &mutant, int64_t Counts::*what) {
   ++(tally.byKind[size_t(mutant.kind)].*what);
 }
 
-const std::optional<Harm> &Examination::judge(ProgramOp program, const Sizes &mesh, const Trace &trace) {
+const std::optional<Harm> &Examination::judge(ProgramOp program, const Sizes &mesh, const TraceHash &trace) {
   auto [judgement, isNew] = judgements.try_emplace({mesh, trace});
   if (isNew) {
     Judge &judge = judges.try_emplace(mesh, program.getCollective(), mesh, testSeed()).first->second;
@@ -81,7 +81,7 @@ const std::optional<Harm> &Examination::judge(ProgramOp program, const Sizes &me
   return judgement->second;
 }
 
-void Examination::examine(ProgramOp original, Mutant &mutant, const Sizes &mesh, const Trace &trace) {
+void Examination::examine(ProgramOp original, Mutant &mutant, const Sizes &mesh, const TraceHash &trace) {
   CheckOptions options;
   options.wantSteps = false;
   Verdict verdict = checkProgram(*mutant.program, mesh, options);

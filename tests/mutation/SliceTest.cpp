@@ -27,12 +27,12 @@ mlir::OwningOpRef<mlir::ModuleOp> compilePipeline(mlir::MLIRContext &context, co
   return module;
 }
 
-struct Counts {
+struct SliceCounts {
   int numByFew = 0, numInFull = 0, numRefuted = 0;
 };
 
 /// The verdicts on few slices and on all.
-void compare(ProgramOp program, const Sizes &mesh, const std::string &what, Counts &counts) {
+void compare(ProgramOp program, const Sizes &mesh, const std::string &what, SliceCounts &counts) {
   CheckOptions options;
   options.wantSteps = false;
   Verdict few = checkProgram(program, mesh, options);
@@ -45,12 +45,12 @@ void compare(ProgramOp program, const Sizes &mesh, const std::string &what, Coun
   counts.numRefuted += !few.isProved();
 }
 
-Counts compareMutants(const std::string &algorithm, const Sizes &mesh, int64_t depth) {
+SliceCounts compareMutants(const std::string &algorithm, const Sizes &mesh, int64_t depth) {
   auto context = test::makeContext();
   mlir::OwningOpRef<mlir::ModuleOp> module = compilePipeline(*context, algorithm, mesh, depth);
   ProgramOp program = *module->getOps<ProgramOp>().begin();
   std::string name = algorithm + " on " + textOf(mesh) + ", " + std::to_string(depth) + " slices";
-  Counts counts;
+  SliceCounts counts;
   compare(program, mesh, name, counts);
   for (Mutant &mutant : mutantsOf(program))
     compare(*mutant.program, mesh, name + ": " + nameOf(mutant.kind).str() + " " + mutant.what, counts);
@@ -91,7 +91,7 @@ TEST(FewSlices, DoNotStandForAllWhereAMoveBeforeTheLoopTakesASlice) {
 }
 
 TEST(FewSlices, StandForAllInTwoDeepPipelines) {
-  Counts ring = compareMutants("ringAllReduce", {3}, 13), rail = compareMutants("railAllGather", {2, 2}, 13);
+  SliceCounts ring = compareMutants("ringAllReduce", {3}, 13), rail = compareMutants("railAllGather", {2, 2}, 13);
   EXPECT_GT(ring.numByFew, 0);
   EXPECT_GT(rail.numByFew, 0);
   EXPECT_GT(ring.numRefuted, 20);

@@ -21,7 +21,7 @@ public:
     simulated.numLanes = 2;
   }
 
-  Trace run() {
+  TraceHash run() {
     int64_t numRoots = isRooted(simulated.collective.getKind()) ? groupSize(simulated) : 1;
     for (simulated.root = 0; simulated.root < numRoots; ++simulated.root)
       for (int64_t rank = 0; rank < numRanks(simulated); ++rank)
@@ -94,6 +94,6 @@ void Tracer::addSlice(const Scope &scope, mlir::Value buffer, mlir::ValueRange o
 
 } // namespace
 
-Trace traceOf(ProgramOp program, llvm::ArrayRef<int64_t> mesh) { return Tracer(program, mesh).run(); }
+TraceHash traceOf(ProgramOp program, llvm::ArrayRef<int64_t> mesh) { return Tracer(program, mesh).run(); }
 
 } // namespace kolo::mutation

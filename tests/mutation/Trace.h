@@ -10,7 +10,7 @@ namespace kolo::mutation {
 /// A number for all that the ranks signal, wait for, make and move, with every root, without the arithmetic that leads
 /// to it. Two programs of one context that have the same trace run alike. Looks at one lane of two: of programs whose
 /// lanes differ only in the part that they move.
-using Trace = std::pair<uint64_t, uint64_t>;
-Trace traceOf(ProgramOp program, llvm::ArrayRef<int64_t> mesh);
+using TraceHash = std::pair<uint64_t, uint64_t>;
+TraceHash traceOf(ProgramOp program, llvm::ArrayRef<int64_t> mesh);
 
 } // namespace kolo::mutation

@@ -9,7 +9,7 @@ namespace {
 std::atomic<int> *const numAborted = makeShared();
 
 /// What a call ended with, and which error it left.
-void report(const Rank &rank, ncclResult_t code) {
+void reportLast(const Rank &rank, ncclResult_t code) {
   say("rank " + std::to_string(rank.number) + ": " + std::to_string(code) + " " + ncclGetLastError(nullptr));
 }
 
@@ -60,7 +60,7 @@ void endAfterDeath(OwnRanks &here, const std::string &how) {
   } else if (code == ncclSuccess) {
     code = how == "finalize" ? ncclCommFinalize(rank.comm) : ncclCommDestroy(rank.comm);
   }
-  report(rank, code);
+  reportLast(rank, code);
 }
 
 void shrinkAfterLoss(OwnRanks &here) {
@@ -106,7 +106,7 @@ void abortWhileStreamHangs(OwnRanks &here) {
     if (rank.number == 1)
       NCCL(ncclCommAbort(rank.comm));
   });
-  report(rank, ncclCommFinalize(rank.comm));
+  reportLast(rank, ncclCommFinalize(rank.comm));
   watchdog.join();
   if (rank.number == 1) {
     say("finalized " + std::to_string(standInNumFinalized()));

@@ -58,7 +58,7 @@ Socket connectTo(const Endpoint &endpoint) {
   return opened;
 }
 
-void say(const Socket &socket, std::span<const std::byte> bytes) {
+void sendBytes(const Socket &socket, std::span<const std::byte> bytes) {
   (void)!send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
 }
 
@@ -68,7 +68,7 @@ struct Scene {
     Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2));
     victim = std::move(made).value();
     peer = connectTo(victim->endpoint());
-    say(peer, greet(helloFrom(1, 0, 2)));
+    sendBytes(peer, greet(helloFrom(1, 0, 2)));
 
     std::array<Endpoint, 2> endpoints{victim->endpoint(), victim->endpoint()};
     EXPECT_EQ(victim->connect(endpoints).message(), "");
@@ -90,7 +90,7 @@ TEST(TcpStrangers, TheWorldStartsAmongThem) {
   std::vector<Socket> strangers;
   auto addStranger = [&](int rank, std::span<const std::byte> bytes) {
     strangers.push_back(connectTo(endpoints[static_cast<size_t>(rank)]));
-    say(strangers.back(), bytes);
+    sendBytes(strangers.back(), bytes);
   };
   Hello otherWorld = helloFrom(1, 0, 3), otherSize = helloFrom(1, 0, 4), toOther = helloFrom(2, 1, 3);
   otherWorld.world[15] = std::byte(8);
@@ -129,7 +129,7 @@ TEST(TcpStrangers, TheWorldStartsAmongThem) {
 TEST(TcpStrangers, ATimeoutTellsOfThem) {
   Result<std::unique_ptr<TcpTransport>> made = TcpTransport::create(optionsOf(0, 2, 300));
   Socket stranger = connectTo((*made)->endpoint());
-  say(stranger, makeData(100, 1));
+  sendBytes(stranger, makeData(100, 1));
   std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
   EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1,
                          "rank 1: timed out; strangers: 1, the last one was a connection that does not speak"),
@@ -141,7 +141,7 @@ TEST(TcpStrangers, AnOlderVersionIsNamedThoughItSaysLess) {
   Socket older = connectTo((*made)->endpoint());
   HelloBytes hello = write(helloFrom(1, 0, 2));
   hello[8] = std::byte(2);
-  say(older, hello); // no nonce and no proof
+  sendBytes(older, hello); // no nonce and no proof
   std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
   EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1,
                          "strangers: 1, the last one was version 2 of the network protocol, not version 3"),
@@ -165,14 +165,14 @@ TEST(TcpStrangers, AllRanksMayGreetBeforeOneConfirms) {
   for (uint32_t rank = 1; rank < numRanks; ++rank) {
     peers.push_back(connectTo((*made)->endpoint()));
     std::vector<std::byte> greeting = greet(helloFrom(rank, 0, numRanks));
-    say(peers.back(), std::span(greeting).first(greetingBytes));
+    sendBytes(peers.back(), std::span(greeting).first(greetingBytes));
   }
   std::thread victim([&] { EXPECT_EQ((*made)->connect(endpoints).message(), ""); });
   tcp::GreetingBytes answer = {};
   for (const Socket &peer : peers)
     EXPECT_EQ(recv(peer.descriptor(), answer.data(), answer.size(), MSG_WAITALL), ssize_t(answer.size()));
   for (const Socket &peer : peers)
-    say(peer, SecretProof());
+    sendBytes(peer, SecretProof());
   victim.join();
 }
 
@@ -183,10 +183,10 @@ TEST(TcpStrangers, RepeatedGreetingsAreFewAndKeepNoOtherRankOut) {
   std::vector<std::byte> greeting = greet(helloFrom(1, 0, 3));
   for (size_t i = 0; i < 2 + ConnectionSetup::maxRepeated + 10; ++i) {
     repeated.push_back(connectTo((*made)->endpoint()));
-    say(repeated.back(), std::span(greeting).first(greetingBytes));
+    sendBytes(repeated.back(), std::span(greeting).first(greetingBytes));
   }
   Socket other = connectTo((*made)->endpoint());
-  say(other, greet(helloFrom(2, 0, 3)));
+  sendBytes(other, greet(helloFrom(2, 0, 3)));
   EXPECT_EQ(expectStatus((*made)->connect(endpoints), StatusCode::Timeout, 1,
                          "with rank 1: timed out; strangers: 10, the last one was one of many"),
             "");
@@ -198,7 +198,7 @@ TEST(TcpStrangers, KeepNoRankOutWhenNoDescriptorIsLeft) {
   for (int i = 0; i < 50; ++i)
     strangers.push_back(connectTo((*made)->endpoint()));
   Socket peer = connectTo((*made)->endpoint());
-  say(peer, greet(helloFrom(1, 0, 2)));
+  sendBytes(peer, greet(helloFrom(1, 0, 2)));
   rlimit before = {};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit few = {static_cast<rlim_t>(peer.descriptor()) + 9, before.rlim_max};
@@ -226,7 +226,7 @@ TEST(TcpStrangers, ARankThatIsAnsweredByAnotherProcessSaysSo) {
   }();
   std::thread other([&] {
     Socket accepted(accept(listener->descriptor(), nullptr, nullptr));
-    say(accepted, makeData(200, 1));
+    sendBytes(accepted, makeData(200, 1));
     std::array<std::byte, tcp::greetingBytes> ignored;
     while (recv(accepted.descriptor(), ignored.data(), ignored.size(), 0) > 0) // until the rank ends it
       continue;
@@ -253,7 +253,7 @@ TEST(TcpStrangers, BadOptionsAndEndpointsAreNamed) {
 
 TEST(TcpStrangers, APeerThatSpeaksGarbageIsAMismatch) {
   Scene scene;
-  say(scene.peer, makeData(100, 2));
+  sendBytes(scene.peer, makeData(100, 2));
   Status status;
   while (status.isOk())
     status = scene.victim->progress();
@@ -264,8 +264,8 @@ TEST(TcpStrangers, APeerThatSpeaksGarbageIsAMismatch) {
 TEST(TcpStrangers, ALengthOf2To63IsAMismatch) {
   Scene scene;
   Message message{MessageKind::Put, 0, 1, 0, uint64_t(1) << 63, 0, 0, 0};
-  say(scene.peer, write(message));
-  say(scene.peer, makeData(1000, 2));
+  sendBytes(scene.peer, write(message));
+  sendBytes(scene.peer, makeData(1000, 2));
   Status status;
   while (status.isOk())
     status = scene.victim->progress();
@@ -279,7 +279,7 @@ TEST(TcpStrangers, APeerThatEndsInTheMiddleOfAMessageIsLost) {
     Scene scene;
     std::vector<std::byte> bytes(messageBytes + 256);
     std::ranges::copy(write(message), bytes.begin());
-    say(scene.peer, std::span(bytes).subspan(0, numBytes));
+    sendBytes(scene.peer, std::span(bytes).subspan(0, numBytes));
     scene.peer = {};
     Status status;
     while (status.isOk())
@@ -298,7 +298,7 @@ TEST(TcpStrangers, AMessageMayArriveByteByByte) {
     std::vector<std::byte> bytes(header.begin(), header.end());
     bytes.insert(bytes.end(), data.begin(), data.end());
     for (const std::byte &byte : bytes) {
-      say(scene.peer, {&byte, 1});
+      sendBytes(scene.peer, {&byte, 1});
       ASSERT_TRUE(scene.victim->progress().isOk());
     }
     while (!scene.landing.cell(0, 0, 1).hasReached(round))
@@ -317,11 +317,11 @@ TEST(TcpStrangers, ALaneOnAnotherConnectionThanItsOwnIsAMismatch) {
     Hello hello = helloFrom(1, 0, 2);
     hello.numConnections = 2;
     hello.connection = number;
-    say(sockets[number], greet(hello));
+    sendBytes(sockets[number], greet(hello));
   }
   std::array<Endpoint, 2> endpoints{(*made)->endpoint(), (*made)->endpoint()};
   ASSERT_EQ((*made)->connect(endpoints).message(), "");
-  say(sockets[1], write(Message{MessageKind::Signal, 0, 0, 0, 0, 2, 0, 1, 1}));
+  sendBytes(sockets[1], write(Message{MessageKind::Signal, 0, 0, 0, 0, 2, 0, 1, 1}));
   Status status;
   while (status.isOk())
     status = (*made)->progress();
@@ -356,7 +356,7 @@ TEST(TcpStrangers, NoStreamOfBytesWritesOutsideOfWhatIsRegistered) {
     }
     for (size_t at = 0; at < stream.size();) { // in pieces of any size
       size_t numBytes = std::min<size_t>(stream.size() - at, 1 + random() % 400);
-      say(scene.peer, std::span(stream).subspan(at, numBytes));
+      sendBytes(scene.peer, std::span(stream).subspan(at, numBytes));
       (void)scene.victim->progress();
       at += numBytes;
     }
@@ -395,7 +395,7 @@ struct DeafScene {
       peer[number] = connectTo(rank->endpoint());
       const int heldBytes = 1 << 20; // twice as much; of the sender, 4 MiB
       EXPECT_EQ(setsockopt(peer[number].descriptor(), SOL_SOCKET, SO_RCVBUF, &heldBytes, sizeof(heldBytes)), 0);
-      say(peer[number], greet(hello));
+      sendBytes(peer[number], greet(hello));
     }
     std::array<Endpoint, 2> endpoints{rank->endpoint(), rank->endpoint()};
     EXPECT_EQ(rank->connect(endpoints).message(), "");
@@ -442,7 +442,7 @@ TEST(TcpLeave, TheLastMailOfAPeerIsReadBeforeItsEndIsAFailure) {
   DeafScene scene;
   std::vector<std::byte> mail(messageBytes + 1); // in one packet
   std::ranges::copy(write(Message{MessageKind::Mail, 0, 0, 0, 1, 0, 0, 0, 0}), mail.begin());
-  say(scene.peer[1], mail);
+  sendBytes(scene.peer[1], mail);
   scene.peer[0] = {};
   Status status;
   while (status.isOk())

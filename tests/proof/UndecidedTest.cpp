@@ -20,14 +20,14 @@ namespace {
 
 constexpr int64_t budgets[] = {1, 8, 64, 256, 1 << 10, 1 << 12, 1 << 14, 1 << 17};
 
-struct Tally {
+struct UndecidedTally {
   int64_t numUndecided = 0, numRefuted = 0, numProved = 0;
 };
 
 using Meshes = std::vector<llvm::SmallVector<int64_t>>;
 
 /// What all that ask say of a program, with each budget.
-void expectNobodyTakesItForProved(ProgramOp program, const Sizes &mesh, bool isProved, Tally &tally) {
+void expectNobodyTakesItForProved(ProgramOp program, const Sizes &mesh, bool isProved, UndecidedTally &tally) {
   for (int64_t budget : budgets) {
     SCOPED_TRACE("budget " + std::to_string(budget));
     CheckOptions options = optionsInFull(program, {budget});
@@ -57,7 +57,7 @@ Parts partsOf(ProgramOp program) {
 }
 
 /// With any budget, a part that the program needs is needed.
-void expectNoNeededPartIsDropped(ProgramOp program, const Sizes &mesh, Tally &tally) {
+void expectNoNeededPartIsDropped(ProgramOp program, const Sizes &mesh, UndecidedTally &tally) {
   Meshes meshes{llvm::SmallVector<int64_t>(mesh.begin(), mesh.end())};
   CheckOptions whole = withoutLimits(program);
   whole.followsCodecs = false;
@@ -78,7 +78,8 @@ void expectNoNeededPartIsDropped(ProgramOp program, const Sizes &mesh, Tally &ta
 }
 
 /// A program and its mutants.
-void examine(const dsl::Definition &definition, const Sizes &mesh, int64_t depth, std::mt19937 &random, Tally &tally) {
+void examine(const dsl::Definition &definition, const Sizes &mesh, int64_t depth, std::mt19937 &random,
+             UndecidedTally &tally) {
   auto context = test::makeContext();
   CompileSetup setup;
   setup.schedule.pipelineDepth = depth;
@@ -103,7 +104,7 @@ void examine(const dsl::Definition &definition, const Sizes &mesh, int64_t depth
 
 TEST(WhatIsUndecided, IsNeitherProvedNorHarmless) {
   std::mt19937 random{unsigned(test::testSeed())};
-  Tally tally;
+  UndecidedTally tally;
   struct Case {
     std::string algorithm;
     Sizes mesh;

@@ -16,8 +16,6 @@ using namespace kolo::ptx;
 
 namespace {
 
-constexpr int numCalls = 3;
-
 struct Case {
   test::DeviceCall call;
   size_t ranksPerDevice;
@@ -46,7 +44,7 @@ void runCase(const Shipped &shipped, const test::DeviceAlgorithm &algorithm, con
   shape.hosts = hostsFor(shipped, one.call.mesh, int(one.ranksPerDevice));
   ExecutedCall executed(algorithm, one.call, shape);
   for (uint64_t seed = 1; seed <= numSeeds; ++seed)
-    ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, numCalls), "")
+    ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, usualCalls), "")
         << one.call.mesh.toString() << ", count " << one.call.count << ", " << one.ranksPerDevice
         << " ranks per device, " << shape.lanes << " lanes of " << shape.threads << " threads, seed " << seed;
 }
@@ -116,7 +114,7 @@ void runTables(const Shipped &shipped, int mostRanks, int64_t most, uint64_t num
         call.root = call.groupSize() - 1;
       ExecutedCall executed(algorithm, call, {}, test::DeviceBlocks(call, distribution, random() % 4 != 0, random));
       for (uint64_t seed = 1; seed <= numSeeds; ++seed)
-        ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, numCalls), "")
+        ASSERT_EQ(executed.run({.seed = seed, .memory = {}}, usualCalls), "")
             << mesh.toString() << ", distribution " << int(distribution) << ", seed " << seed;
     }
 }

@@ -23,17 +23,6 @@ runtime::DeviceCommunicator makeCommunicator(const test::DeviceCall &call, const
       devices, {.lanes = shape.lanes, .threads = shape.threads, .timeoutMs = shape.timeoutMs}));
 }
 
-/// Calls body(offset, size) for the pieces of a range that one access can take.
-template <class Body> void forPieces(uint64_t address, size_t sizeBytes, Body &&body) {
-  for (size_t offset = 0; offset < sizeBytes;) {
-    size_t size = 8;
-    while ((address + offset) % size != 0 || offset + size > sizeBytes)
-      size /= 2;
-    body(offset, uint32_t(size));
-    offset += size;
-  }
-}
-
 std::vector<StandInMemory> listMemory() {
   auto list = test::driverFunction<int64_t(StandInMemory *, int64_t)>("standInListMemory");
   std::vector<StandInMemory> memories(size_t(list(nullptr, 0)));

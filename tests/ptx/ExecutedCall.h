@@ -14,6 +14,9 @@
 
 namespace kolo::ptx {
 
+/// Of one algorithm, one after the other, where a test asks for no other number.
+inline constexpr int usualCalls = 3;
+
 /// How a call is made.
 struct CallShape {
   int lanes = 2, threads = 64;

@@ -67,6 +67,15 @@ struct Clock {
 };
 using ClockPointer = std::shared_ptr<const Clock>;
 
+/// Calls body(offset, size) for the pieces of a range that one access can take.
+template <class Body> void forPieces(uint64_t address, size_t sizeBytes, Body &&body) {
+  for (size_t offset = 0, size = 0; offset < sizeBytes; offset += size) {
+    for (size = 8; (address + offset) % size != 0 || offset + size > sizeBytes;)
+      size /= 2;
+    body(offset, uint32_t(size));
+  }
+}
+
 class Memory {
 public:
   explicit Memory(std::vector<ThreadPlace> places);

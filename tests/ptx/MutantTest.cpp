@@ -16,7 +16,6 @@ using namespace kolo::ptx;
 
 namespace {
 
-constexpr int numCalls = 3;
 /// Calls of one algorithm that reach its code: few and many elements, aligned or not, and ranks that never come.
 class Judge {
 public:
@@ -99,7 +98,7 @@ private:
     runs.push_back({std::make_unique<ExecutedCall>(algorithm, call, shape), numAbsent, {}, {}});
   }
   static std::string execute(Run &run, const Style &style) {
-    return run.numAbsent ? run.call->runWithout(style, run.numAbsent) : run.call->run(style, numCalls);
+    return run.numAbsent ? run.call->runWithout(style, run.numAbsent) : run.call->run(style, usualCalls);
   }
 
   std::vector<Run> runs;

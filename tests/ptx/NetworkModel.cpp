@@ -27,15 +27,6 @@ void store(Memory &memory, uint32_t thread, const void *place, uint64_t value, c
   memory.store(thread, addressOf(place), sizeof(value), access, 0, reinterpret_cast<const std::byte *>(&value));
 }
 
-/// Calls body(offset, size) for pieces of a range that one access takes.
-template <class Body> void forPieces(uint64_t address, size_t sizeBytes, Body &&body) {
-  for (size_t offset = 0, size = 0; offset < sizeBytes; offset += size) {
-    for (size = 8; (address + offset) % size != 0 || offset + size > sizeBytes;)
-      size /= 2;
-    body(offset, uint32_t(size));
-  }
-}
-
 } // namespace
 
 NetworkModel::NetworkModel(std::vector<int> ofRanks, size_t lanes, size_t semaphores,

@@ -9,15 +9,13 @@ using namespace kolo::ptx;
 
 namespace {
 
-constexpr int numCalls = 3;
-
 /// An algorithm on ranks that are each on a host of their own, in one lane.
 struct Staged {
   Staged(const char *name, size_t mesh, int64_t count)
       : shipped{name, "staged"}, algorithm(shipped.algorithm, shipped.protocol),
         executed(algorithm, algorithm.call(algorithm.meshes()[mesh], count),
                  {.lanes = 1, .hosts = hostsFor(shipped, algorithm.meshes()[mesh], 1)}) {}
-  std::string run(uint64_t seed, int calls = numCalls) { return executed.run({.seed = seed, .memory = {}}, calls); }
+  std::string run(uint64_t seed, int calls = usualCalls) { return executed.run({.seed = seed, .memory = {}}, calls); }
 
   Shipped shipped;
   test::DeviceAlgorithm algorithm;

@@ -8,9 +8,6 @@ std::string refusal(const std::string &collective, const std::string &body) {
   ParsedProgram parsed(program(collective, 1, body));
   return outcome(parsed, parsed.callOn({4}, 17), 7);
 }
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
 } // namespace
 
 TEST(BadProgram, ADeadlockNamesWhoWaitsForWhom) {

@@ -37,7 +37,7 @@ std::string firstFailure(ParsedProgram &parsed, const SimulatedCall &start, int6
   return "";
 }
 
-std::string ringAllGather(const std::string &credit, const std::string &step, const std::string &end) {
+std::string channelRingAllGather(const std::string &credit, const std::string &step, const std::string &end) {
   return program("all_gather", 2,
                  wholeIn + blocksOut + credit +
                      "kolo.chan.copy %in[] size [] -> %out[%me] size [%c1] part %l of %L : !kolo.buffer<0> -> "
@@ -140,7 +140,7 @@ TEST(Channel, LanesDoNotMeetInASlotThatChunksOfUnequalLengthPassThrough) {
 }
 
 TEST(Channel, ACorrectRingIsRightInEveryInterleaving) {
-  ParsedProgram ring(ringAllGather("", putStep + signalStep + waitStep, ""));
+  ParsedProgram ring(channelRingAllGather("", putStep + signalStep + waitStep, ""));
   for (int64_t numRanks : {1, 2, 5})
     for (int64_t numLanes : {1, 3})
       for (int64_t count : {0, 1, 17}) {
@@ -152,37 +152,37 @@ TEST(Channel, ACorrectRingIsRightInEveryInterleaving) {
 }
 
 TEST(Channel, EveryTypeMovesThroughTheRing) {
-  ParsedProgram ring(ringAllGather("", putStep + signalStep + waitStep, ""));
+  ParsedProgram ring(channelRingAllGather("", putStep + signalStep + waitStep, ""));
   for (ElementType type : allElementTypes)
     EXPECT_EQ(outcome(ring, ring.callOn({4}, 17, type), 1), "");
 }
 
 TEST(Channel, AMissingWaitIsCaught) {
   ParsedProgram ring(
-      ringAllGather("", putStep + signalStep, "scf.for %s = %c0 to %n1 step %c1 {\n" + waitStep + "}\n"));
+      channelRingAllGather("", putStep + signalStep, "scf.for %s = %c0 to %n1 step %c1 {\n" + waitStep + "}\n"));
   EXPECT_NE(firstFailure(ring, ring.callOn({4}, 17), 1), "");
 }
 
 TEST(Channel, APutAfterItsSignalIsCaught) {
-  ParsedProgram ring(ringAllGather("", signalStep + putStep + waitStep, ""));
+  ParsedProgram ring(channelRingAllGather("", signalStep + putStep + waitStep, ""));
   EXPECT_NE(firstFailure(ring, ring.callOn({4}, 17), 1), "");
 }
 
 TEST(Channel, ARingWithAnEntryCreditServesInvocationsBackToBack) {
-  ParsedProgram ring(ringAllGather(entryCredit, putStep + signalStep + waitStep, flush));
+  ParsedProgram ring(channelRingAllGather(entryCredit, putStep + signalStep + waitStep, flush));
   SimulatedCall simulated = ring.callOn({4}, 17);
   simulated.numLanes = 2;
   EXPECT_EQ(firstFailure(ring, simulated, 3), "");
 }
 
 TEST(Channel, AMissingEntryCreditIsCaughtAcrossInvocationsOnly) {
-  ParsedProgram ring(ringAllGather("", putStep + signalStep + waitStep, flush));
+  ParsedProgram ring(channelRingAllGather("", putStep + signalStep + waitStep, flush));
   EXPECT_EQ(firstFailure(ring, ring.callOn({4}, 17), 1), "");
   EXPECT_NE(firstFailure(ring, ring.callOn({4}, 17), 3), "");
 }
 
 TEST(Channel, EndingIsNoFlush) {
-  ParsedProgram ring(ringAllGather(entryCredit, putStep + signalStep + waitStep, ""));
+  ParsedProgram ring(channelRingAllGather(entryCredit, putStep + signalStep + waitStep, ""));
   EXPECT_NE(firstFailure(ring, ring.callOn({4}, 17), 3), "");
 }
 

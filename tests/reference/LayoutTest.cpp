@@ -7,7 +7,7 @@
 #include <map>
 
 using namespace kolo::reference;
-using Numbers = std::vector<int64_t>;
+using BlockNumbers = std::vector<int64_t>;
 
 TEST(Layout, ChunksCoverABlockInOrderWithoutGapsAndStartAtMultiplesOf16Bytes) {
   for (int64_t bytes : {1, 2, 4, 8})
@@ -110,9 +110,9 @@ TEST(Layout, SlotsFollowEachOtherAtOneDistanceWhateverTheirNumber) {
 
 TEST(Layout, SlicesWrapInEveryDimensionAndListChunksRowMajor) {
   Layout layout{{3, 4}, 2, 1, 4};
-  EXPECT_EQ(layout.chunksOf({2, 3}, {2, 2}), (Numbers{11, 8, 3, 0}));
-  EXPECT_EQ(layout.chunksOf({-1, -5}, {1, 4}), (Numbers{11, 8, 9, 10}));
-  EXPECT_EQ(layout.chunksOf({0, 0}, {0, 4}), Numbers{});
-  EXPECT_EQ((Layout{{}, 0, 5, 4}.chunksOf({}, {})), Numbers{0});
-  EXPECT_EQ((Layout{{0}, 0, 5, 4}.chunksOf({3}, {0})), Numbers{});
+  EXPECT_EQ(layout.chunksOf({2, 3}, {2, 2}), (BlockNumbers{11, 8, 3, 0}));
+  EXPECT_EQ(layout.chunksOf({-1, -5}, {1, 4}), (BlockNumbers{11, 8, 9, 10}));
+  EXPECT_EQ(layout.chunksOf({0, 0}, {0, 4}), BlockNumbers{});
+  EXPECT_EQ((Layout{{}, 0, 5, 4}.chunksOf({}, {})), BlockNumbers{0});
+  EXPECT_EQ((Layout{{0}, 0, 5, 4}.chunksOf({3}, {0})), BlockNumbers{});
 }

@@ -74,6 +74,10 @@ inline const std::string chunksOut = "%out = kolo.buffer output \"out\" grid(%n)
 /// The text of an error, empty for success.
 inline std::string messageOf(llvm::Error error) { return llvm::toString(std::move(error)); }
 
+inline void expectContains(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
 /// Runs a choreography and compares with the definition: empty, or what is wrong.
 inline std::string outcome(ParsedChoreography &parsed, SimulatedCall simulated) {
   if (llvm::Error error = interpretChoreography(*parsed, simulated))

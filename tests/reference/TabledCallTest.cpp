@@ -48,10 +48,6 @@ std::string sendTo(const std::string &step, const std::string &block) {
 const std::string ownToOut = "kolo.copy %in -> %out {\n^bb0(%me: index):\nkolo.slices from [] size [] to [%me] size "
                              "[%c1]\n} : !kolo.buffer<0> -> !kolo.buffer<1>\n";
 
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text;
-}
-
 } // namespace
 
 TEST(TabledCall, HasTheOutputsOfItsCollective) {

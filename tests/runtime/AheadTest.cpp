@@ -20,16 +20,16 @@ namespace {
 
 constexpr int mostAhead = static_cast<int>(RankBlock::numTurns) - 1;
 
-struct Shared {
+struct SharedAhead {
   std::atomic<int> numAhead;
 };
 
 class Ahead : public testing::TestWithParam<Launch> {
 protected:
   Ahead()
-      : shared(static_cast<Shared *>(
-            mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
-  ~Ahead() override { munmap(shared, sizeof(Shared)); }
+      : shared(static_cast<SharedAhead *>(
+            mmap(nullptr, sizeof(SharedAhead), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~Ahead() override { munmap(shared, sizeof(SharedAhead)); }
 
   std::string run(int numRanks, const RankBody &body) {
     (void)testPlugin();
@@ -49,7 +49,7 @@ protected:
     ++shared->numAhead;
     return awaitAhead(communicator.size());
   }
-  Shared *shared;
+  SharedAhead *shared;
 };
 
 struct Buffers {

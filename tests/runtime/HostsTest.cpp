@@ -1,5 +1,6 @@
 // Communicators of several hosts, which KOLO_HOSTID makes of processes of one: data between them takes the network.
 #include "Ranks.h"
+#include "TestPlugin.h"
 
 #include "kolo/runtime/Plugin.h"
 
@@ -23,8 +24,6 @@ namespace {
 
 std::string uneven(int rank) { return rank == 2 ? "b" : "a"; }
 
-Plugin testPlugin() { return std::move(Plugin::load(KOLO_TEST_PLUGIN)).value(); }
-
 CallArguments callOf(const char *program, int numRanks, int64_t count) {
   CallArguments arguments;
   arguments.program = program;
@@ -33,8 +32,6 @@ CallArguments callOf(const char *program, int numRanks, int64_t count) {
   arguments.type = DataType::I32;
   return arguments;
 }
-
-int valueAt(int rank, int64_t index, int call) { return 1000 * (rank + 1) + static_cast<int>(index % 977) + 7 * call; }
 
 std::string gather(Communicator &communicator, const Plugin &plugin, int64_t count, int call) {
   int size = communicator.size();
@@ -74,7 +71,7 @@ std::string reduce(Communicator &communicator, const Plugin &plugin, int64_t cou
 }
 
 std::string runAll(Communicator &communicator) {
-  Plugin plugin = testPlugin();
+  Plugin plugin = loadTestPlugin();
   for (int call = 0; call < 3; ++call)
     for (int64_t count : {int64_t(0), int64_t(1), int64_t(1000), int64_t(300'000)}) {
       if (std::string wrong = gather(communicator, plugin, count, call); !wrong.empty())
@@ -117,7 +114,7 @@ TEST(Hosts, ManyBarriersAgree) {
 TEST(Hosts, ManyDifferentCallsAgree) {
   EXPECT_EQ(onHosts(3, uneven, {20000, 1},
                     [](Communicator &communicator) -> std::string {
-                      Plugin plugin = testPlugin();
+                      Plugin plugin = loadTestPlugin();
                       for (int call = 0; call < 60; ++call)
                         if (std::string wrong = reduce(communicator, plugin, 1 + call * 37 % 40 * 100, call);
                             !wrong.empty())
@@ -129,7 +126,7 @@ TEST(Hosts, ManyDifferentCallsAgree) {
 
 TEST(Hosts, AProgramThatNeedsSharedMemoryIsRefusedByAll) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     std::vector<int> input(64), output(64);
     CallArguments arguments = callOf("pullAllReduce", communicator.size(), 64);
     arguments.input = input.data();
@@ -203,7 +200,7 @@ TEST(Hosts, AChannelNeedsNoPeerThatIsInACall) {
 
 TEST(Hosts, DifferentCallsAreNamedByAll) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     int64_t count = communicator.rank() == 3 ? 11 : 10;
     std::vector<int> input(64), output(64);
     CallArguments arguments = callOf("ringAllGather", communicator.size(), count);
@@ -266,7 +263,7 @@ TEST(Hosts, AnInterfaceIsTakenByItsPrefix) {
 TEST(Hosts, AKilledRankIsNamedOnEveryHost) {
   for (int victim : {0, 3}) {
     auto body = [&](Communicator &communicator) -> std::string {
-      Plugin plugin = testPlugin();
+      Plugin plugin = loadTestPlugin();
       auto start = Clock::now();
       for (int call = 0;; ++call) {
         if (communicator.rank() == victim && call == 20)

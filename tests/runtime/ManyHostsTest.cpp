@@ -1,6 +1,7 @@
 // Many hosts of one or two ranks, which KOLO_HOSTID makes of processes: what they say and connect is counted, not
 // timed.
 #include "Ranks.h"
+#include "TestPlugin.h"
 
 #include "kolo/runtime/Plugin.h"
 
@@ -34,8 +35,6 @@ std::string onGrid(const HostGrid &hosts, const RankBody &body) {
   return onHosts(
       hosts.numRanks(), [&](int rank) { return "host" + std::to_string(rank / hosts.ranksPerHost); }, {18000, 1}, body);
 }
-
-int valueAt(int rank, int64_t index, int call) { return 1000 * (rank + 1) + static_cast<int>(index) + 7 * call; }
 
 Status gather(Communicator &communicator, const Plugin &plugin, const char *program, int call, bool &isRight) {
   constexpr int64_t count = 100;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int enoughCalls = 200;
 
-struct Shared {
+struct SharedCounts {
   std::atomic<int> calls;
   std::atomic<bool> isFromOtherThread;
 };
@@ -27,9 +27,9 @@ struct Shared {
 class Progress : public testing::TestWithParam<std::tuple<Launch, const char *, int>> {
 protected:
   Progress()
-      : shared(static_cast<Shared *>(
-            mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
-  ~Progress() override { munmap(shared, sizeof(Shared)); }
+      : shared(static_cast<SharedCounts *>(
+            mmap(nullptr, sizeof(SharedCounts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+  ~Progress() override { munmap(shared, sizeof(SharedCounts)); }
 
   /// Rank 0 runs `body` once rank 1 has waited in it for long.
   std::string whileOneRankWaits(const RankBody &body) {
@@ -38,7 +38,7 @@ protected:
     ScopedVariable variable("KOLO_WAIT", wait);
     (void)testPlugin();
     CommunicatorOptions options{15000, lanes};
-    Shared *counts = shared;
+    SharedCounts *counts = shared;
     options.progress = [counts] {
       if (hasBegun && !isCaller())
         counts->isFromOtherThread = true;
@@ -62,7 +62,7 @@ protected:
     return is;
   }
   static inline std::atomic<bool> hasBegun; // in this process: communicators are created on any thread
-  Shared *shared;
+  SharedCounts *shared;
 };
 
 } // namespace

@@ -1,6 +1,7 @@
 // Repeated calls among several hosts: ranks send no message to agree on them, whatever buffers they bring, and a rank
 // that does something else is named by all.
 #include "Ranks.h"
+#include "TestPlugin.h"
 
 #include "kolo/runtime/Plugin.h"
 
@@ -22,10 +23,8 @@ namespace {
 
 constexpr int timeoutMs = 15000;
 
-Plugin testPlugin() { return std::move(Plugin::load(KOLO_TEST_PLUGIN)).value(); }
 std::string together(int rank) { return rank < 2 ? "a" : "b"; }
 const std::vector<std::pair<int, HostOf>> placements = {{3, alone}, {4, pairs}, {3, together}};
-int valueAt(int rank, int64_t index, int call) { return 1000 * (rank + 1) + static_cast<int>(index % 977) + 7 * call; }
 
 /// Memory that is nowhere once its owner is gone: whoever writes there then is killed.
 class Pages {
@@ -82,7 +81,7 @@ Status gather(Communicator &communicator, const Plugin &plugin, int64_t count) {
 /// Calls of one kind, each rank with buffers of its own choice and at its own pace.
 std::string gatherAnywhere(Communicator &communicator, int64_t count) {
   constexpr int numCalls = 40;
-  Plugin plugin = testPlugin();
+  Plugin plugin = loadTestPlugin();
   std::mt19937 random(static_cast<unsigned>(18 + communicator.rank()));
   const int64_t whole = count * communicator.size(), own = count * communicator.rank();
   std::optional<Window> window;
@@ -130,7 +129,7 @@ std::string departs(const std::function<Status(Communicator &, const Plugin &)> 
   std::string said;
   for (const auto &[numRanks, hostOf] : placements)
     said += onHosts(numRanks, hostOf, {timeoutMs, 1}, [&](Communicator &communicator) -> std::string {
-      Plugin plugin = testPlugin();
+      Plugin plugin = loadTestPlugin();
       std::vector<int> input(10, 1), output(40);
       CallArguments arguments = callOf(communicator, "ringAllGather", 10);
       const bool isOther = communicator.rank() == 1;
@@ -174,7 +173,7 @@ TEST(RepeatOnHosts, SoItIsWithLanesAndPieces) {
 
 TEST(RepeatOnHosts, OtherCallsInBetweenAreAgreedOnAndSoIsTheNextRepetition) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     std::vector<int> input(500), output(2000), sums(500);
     for (int call = 0; call < 60; ++call) {
       CallArguments arguments = callOf(communicator, "ringAllGather", 100 + call / 7 % 3 * 100);
@@ -202,7 +201,7 @@ TEST(RepeatOnHosts, OtherCallsInBetweenAreAgreedOnAndSoIsTheNextRepetition) {
 
 TEST(RepeatOnHosts, GroupsGoOnWithoutEachOther) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     std::vector<int> input(100), output(100);
     CallArguments arguments = callOf(communicator, "rowBroadcast", 100);
     arguments.mesh = std::move(Mesh::parse("node=2,gpu=2")).value();
@@ -229,7 +228,7 @@ TEST(RepeatOnHosts, GroupsGoOnWithoutEachOther) {
 
 TEST(RepeatOnHosts, GroupsDriftApartBySixtyFourCallsAtMost) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     int value = 0;
     CallArguments arguments = callOf(communicator, "rowBroadcast", 1);
     arguments.mesh = std::move(Mesh::parse("node=2,gpu=2")).value();
@@ -247,7 +246,7 @@ TEST(RepeatOnHosts, GroupsDriftApartBySixtyFourCallsAtMost) {
 
 TEST(RepeatOnHosts, EachSixtyFifthRepetitionIsAgreedOn) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     std::vector<int> input(10), output(40), moved(40);
     CallArguments arguments = callOf(communicator, "ringAllGather", 10);
     for (int call = 0; call < 200; ++call) {
@@ -269,7 +268,7 @@ TEST(RepeatOnHosts, EachSixtyFifthRepetitionIsAgreedOn) {
 
 TEST(RepeatOnHosts, ARankMayPassAnotherRootAndReductionWhereTheyAreIgnored) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     std::vector<int> input(10), output(30);
     for (int call = 0; call < 8; ++call) {
       CallArguments arguments = callOf(communicator, "ringAllGather", 10);
@@ -287,7 +286,7 @@ TEST(RepeatOnHosts, ARankMayPassAnotherRootAndReductionWhereTheyAreIgnored) {
 
 TEST(RepeatOnHosts, AnotherRootIsNamedWhereItCounts) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     int value = 0;
     CallArguments arguments = callOf(communicator, "rowBroadcast", 1);
     arguments.mesh = std::move(Mesh::parse("node=2,gpu=2")).value();
@@ -307,11 +306,11 @@ TEST(RepeatOnHosts, AnotherRootIsNamedWhereItCounts) {
 TEST(RepeatOnHosts, ARankMayLoadThePluginAgain) {
   auto body = [](Communicator &communicator) -> std::string {
     mallopt(M_PERTURB, 0xa5); // what is freed is overwritten
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     std::vector<int> input(100), output(400);
     for (int call = 0; call < 9; ++call) {
       if (communicator.rank() == 1 && call % 3 == 2)
-        plugin = testPlugin(); // the former one is unloaded
+        plugin = loadTestPlugin(); // the former one is unloaded
       CallArguments arguments = callOf(communicator, "ringAllGather", 100);
       if (Status status = gatherAt(communicator, plugin, arguments, input.data(), output.data(), call); !status.isOk())
         return status.message();
@@ -349,7 +348,7 @@ TEST(RepeatOnHosts, ARefusalIsReturnedByAll) {
 /// The ranks that repeat the call need nothing of the one that does not.
 TEST(RepeatOnHosts, AnExchangeComparesHowOftenACallWasRepeated) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     std::vector<int> input(10), output(20);
     CallArguments arguments = callOf(communicator, "standAlone", 10);
     arguments.input = input.data();
@@ -366,7 +365,7 @@ TEST(RepeatOnHosts, AnExchangeComparesHowOftenACallWasRepeated) {
 TEST(RepeatOnHosts, SoDoesAChannelWhenThePluginIsUnloaded) {
   auto body = [](Communicator &communicator) -> std::string {
     mallopt(M_PERTURB, 0xa5); // what is freed is overwritten
-    std::optional<Plugin> plugin = testPlugin();
+    std::optional<Plugin> plugin = loadTestPlugin();
     std::vector<int> input(10), output(20);
     CallArguments arguments = callOf(communicator, "standAlone", 10);
     arguments.input = input.data();
@@ -386,7 +385,7 @@ TEST(RepeatOnHosts, SoDoesAChannelWhenThePluginIsUnloaded) {
 /// Its new plan takes the place of the repeated one, to whose memory its peer has put already.
 TEST(RepeatOnHosts, ARankThatDropsThePlanIsStillNamedForItsCall) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     std::vector<int> input(1000), output(2000);
     auto call = [&](int64_t count) {
       return gatherAt(communicator, plugin, callOf(communicator, "slotAllGather", count), input.data(), output.data(),
@@ -409,7 +408,7 @@ TEST(RepeatOnHosts, ARankThatDropsThePlanIsStillNamedForItsCall) {
 
 TEST(RepeatOnHosts, ARankThatLeavesIsNamedByAll) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     const bool isLeaving = communicator.rank() == 2;
     Status status; // one may be inside of the fourth call when another has noticed it
     for (int call = 0; call < (isLeaving ? 4 : 5) && status.isOk(); ++call)
@@ -422,7 +421,7 @@ TEST(RepeatOnHosts, ARankThatLeavesIsNamedByAll) {
 
 TEST(RepeatOnHosts, ARankThatDoesNotComeIsATimeoutOnAllOthers) {
   auto body = [](Communicator &communicator) -> std::string {
-    Plugin plugin = testPlugin();
+    Plugin plugin = loadTestPlugin();
     for (int call = 0; call < 4; ++call)
       if (Status status = gather(communicator, plugin, 10); !status.isOk())
         return status.message();

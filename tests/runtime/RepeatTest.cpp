@@ -19,11 +19,13 @@ using namespace kolo::runtime;
 namespace {
 
 /// What a rank contributes to a call, and what the sum over all ranks is.
-int32_t valueOf(int rank, int64_t i, int call) { return static_cast<int32_t>(rank * 1009 + i * 3 + call * 17 + 1); }
+int32_t repeatedValue(int rank, int64_t i, int call) {
+  return static_cast<int32_t>(rank * 1009 + i * 3 + call * 17 + 1);
+}
 int32_t sumOf(int numRanks, int64_t i, int call) {
   int32_t sum = 0;
   for (int rank = 0; rank < numRanks; ++rank)
-    sum += valueOf(rank, i, call);
+    sum += repeatedValue(rank, i, call);
   return sum;
 }
 
@@ -45,7 +47,7 @@ struct Job {
     for (int64_t i = 0; i < count; ++i) {
       if (input != output)
         output[i] = -1;
-      input[i] = valueOf(communicator.rank(), i, call);
+      input[i] = repeatedValue(communicator.rank(), i, call);
     }
     if (Status status = run(communicator); !status.isOk())
       return "call " + std::to_string(call) + ": " + status.message() + "; ";

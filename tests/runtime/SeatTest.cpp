@@ -13,7 +13,7 @@ using namespace kolo::runtime;
 
 namespace {
 
-cpu_set_t cores(std::initializer_list<int> numbers) {
+cpu_set_t allowedCores(std::initializer_list<int> numbers) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int number : numbers)
@@ -60,28 +60,28 @@ TEST(Yields, AreLeftOutAfterOnesThatTookLong) {
 }
 
 TEST(Seats, AreLeftByTheLastRankOfACoreWithTwoMoreThanAnother) {
-  EXPECT_EQ(findCore({0, 0, 1, 0}, 3, cores({0, 1})), 1);
-  EXPECT_EQ(findCore({0, 0, 1, 0}, 1, cores({0, 1})), -1);
-  EXPECT_EQ(findCore({0, 0, 1, 0}, 2, cores({0, 1})), -1);
-  EXPECT_EQ(findCore({1, 1}, 1, cores({0, 1})), 0);
+  EXPECT_EQ(findCore({0, 0, 1, 0}, 3, allowedCores({0, 1})), 1);
+  EXPECT_EQ(findCore({0, 0, 1, 0}, 1, allowedCores({0, 1})), -1);
+  EXPECT_EQ(findCore({0, 0, 1, 0}, 2, allowedCores({0, 1})), -1);
+  EXPECT_EQ(findCore({1, 1}, 1, allowedCores({0, 1})), 0);
 }
 
 TEST(Seats, AreKeptWhereNoCoreHasTwoFewer) {
   for (size_t rank : {0u, 1u, 2u, 3u})
-    EXPECT_EQ(findCore({0, 0, 1, 1}, rank, cores({0, 1})), -1);
+    EXPECT_EQ(findCore({0, 0, 1, 1}, rank, allowedCores({0, 1})), -1);
   for (size_t rank : {0u, 1u, 2u})
-    EXPECT_EQ(findCore({0, 0, 1}, rank, cores({0, 1})), -1);
+    EXPECT_EQ(findCore({0, 0, 1}, rank, allowedCores({0, 1})), -1);
 }
 
 TEST(Seats, AreChosenOnlyAmongAllowedCores) {
-  EXPECT_EQ(findCore({0, 0, 0}, 2, cores({0})), -1);
-  EXPECT_EQ(findCore({0, 0, 0, 1}, 2, cores({0, 1})), 1);
-  EXPECT_EQ(findCore({0, 0, 0, 1}, 2, cores({0, 1, 2})), 2);
+  EXPECT_EQ(findCore({0, 0, 0}, 2, allowedCores({0})), -1);
+  EXPECT_EQ(findCore({0, 0, 0, 1}, 2, allowedCores({0, 1})), 1);
+  EXPECT_EQ(findCore({0, 0, 0, 1}, 2, allowedCores({0, 1, 2})), 2);
 }
 
 TEST(Seats, IgnoreRanksOfWhichNobodyKnowsTheCore) {
-  EXPECT_EQ(findCore({-1, 0, 0, -1}, 2, cores({0, 1})), 1);
-  EXPECT_EQ(findCore({0, 0, -1}, 2, cores({0, 1})), -1);
+  EXPECT_EQ(findCore({-1, 0, 0, -1}, 2, allowedCores({0, 1})), 1);
+  EXPECT_EQ(findCore({0, 0, -1}, 2, allowedCores({0, 1})), -1);
 }
 
 TEST(Seats, MoveThisThreadAndLeaveItsAffinityAsItWas) {

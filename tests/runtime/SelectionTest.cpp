@@ -55,7 +55,7 @@ const Plugin &selectingPlugin() {
 constexpr int64_t mostElements = 100;
 
 /// An all-reduce of ones.
-struct Call {
+struct SelectedCall {
   std::string_view program; // empty: selected
   int64_t count = 1;
   bool inWindows = true;
@@ -68,7 +68,7 @@ public:
       : communicator(communicator),
         window(std::move(communicator.allocate(2 * mostElements * sizeof(int32_t))).value()), heap(2 * mostElements) {}
 
-  Status run(const Call &call, const Plugin &plugin = selectingPlugin()) {
+  Status run(const SelectedCall &call, const Plugin &plugin = selectingPlugin()) {
     CallArguments arguments{call.program, *Mesh::parse("rank=3"), call.count, DataType::I32};
     arguments.collective = CollectiveKind::AllReduce;
     int32_t *memory = call.inWindows ? static_cast<int32_t *>(window.data()) : heap.data();
@@ -90,7 +90,7 @@ private:
 
 /// "" if this is the program that ranks 1 and 2 get when rank 0 names it, and when rank 0 names the other one they
 /// disagree.
-std::string takes(Communicator &communicator, Caller &caller, Call call, const char *program) {
+std::string takes(Communicator &communicator, Caller &caller, SelectedCall call, const char *program) {
   bool isNaming = communicator.rank() == 0;
   const char *other = std::string_view(program) == "pullAllReduce" ? "scratchAllReduce" : "pullAllReduce";
   std::string said;
@@ -133,7 +133,7 @@ TEST(Selection, SaysHowManyLanesCallsOnDevicesHave) {
   ASSERT_EQ(plugin.status().message(), "");
   EXPECT_EQ(plugin->select({CollectiveKind::AllReduce, *Mesh::parse("rank=3"), 64})->lanes, 3);
   EXPECT_EQ(plugin->select({CollectiveKind::AllReduce, *Mesh::parse("rank=3"), 65})->lanes, 0);
-  for (json wrong : {json(0), json(-1), json(65), json("3"), json(1.5), json(nullptr)}) {
+  for (const json &wrong : {json(0), json(-1), json(65), json("3"), json(1.5), json(nullptr)}) {
     selection[1]["lanes"] = wrong;
     Result<Plugin> refused = loadWith(selection);
     EXPECT_EQ(refused.status().code(), StatusCode::BadPlugin) << wrong;

@@ -2,9 +2,17 @@
 
 #include "network/fabric/ControlMessage.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 
 namespace kolo::test {
+
+standin::Control &control() {
+  static auto *found =
+      reinterpret_cast<standin::Control *(*)()>(dlsym(dlopen(STAND_IN, RTLD_NOW | RTLD_LOCAL), "standInControl"))();
+  return *found;
+}
 
 FabricRank::~FabricRank() {
   if (data)

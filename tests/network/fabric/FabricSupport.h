@@ -9,7 +9,14 @@
 /// What libkolo_fabric.so exports.
 extern "C" const kolo::runtime::FabricModule *koloFabricModule();
 
+namespace standin {
+struct Control;
+}
+
 namespace kolo::test {
+
+/// What the stand-in for libfabric does.
+standin::Control &control();
 
 /// How a kind differs from what the runtime does.
 struct FabricKind {

@@ -56,12 +56,6 @@ private:
   std::map<std::tuple<int, int, ControlKind>, int> numbers;
 };
 
-standin::Control &control() {
-  static auto *found =
-      reinterpret_cast<standin::Control *(*)()>(dlsym(dlopen(STAND_IN, RTLD_NOW | RTLD_LOCAL), "standInControl"))();
-  return *found;
-}
-
 /// Ranks with registered memory, of which nobody has written to another.
 struct Unmet {
   Unmet(const FabricKind &kind, int numRanks, int timeoutMs = 20'000)

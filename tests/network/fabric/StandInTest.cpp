@@ -21,15 +21,6 @@ using namespace fabric;
 
 constexpr uint64_t kibibyte = 1024, smallLimit = 64 * kibibyte;
 
-standin::Control &control() {
-  static auto *found = [] {
-    void *handle = dlopen(STAND_IN, RTLD_NOW | RTLD_NOLOAD);
-    handle = handle ? handle : dlopen(STAND_IN, RTLD_NOW | RTLD_LOCAL);
-    return reinterpret_cast<standin::Control *(*)()>(dlsym(handle, "standInControl"))();
-  }();
-  return *found;
-}
-
 /// Memory that nobody has touched yet.
 class FreshMemory {
 public:

@@ -18,9 +18,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-const char *const programs[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce"};
-constexpr kolo::runtime::DeviceOptions small = {.lanes = 2, .internalBytes = size_t(64) << 10};
-
 /// Other threads may call what a capture forbids.
 constexpr CUstreamCaptureMode perThread = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 
@@ -41,7 +38,7 @@ private:
 /// Different calls, each after a delay of the host, on two streams; all are checked at the end.
 std::string runLate(Communicator &host, int numCalls, int mostDelayMs) {
   std::minstd_rand random(static_cast<unsigned>(host.rank() + 1));
-  Member member(host, jobOf("ringAllGather"), small);
+  Member member(host, jobOf("ringAllGather"), smallOptions);
   DeviceStream second = std::move(*member.communicator.createStream(member.communicator.ranks().front()));
   std::vector<OtherCall> calls;
   for (int call = 0; call < numCalls; ++call) // equal on all ranks: 20,000 elements go in pieces
@@ -140,7 +137,7 @@ TEST_P(Enqueue, AHostMayBeLateByASecond) { EXPECT_EQ(runAllLate(GetParam(), 2, 1
 TEST_P(Enqueue, ACallInPlaceIsRightInPieces) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
-                    Member member(host, jobOf("ringAllGather"), small);
+                    Member member(host, jobOf("ringAllGather"), smallOptions);
                     std::string wrong;
                     for (const char *program : programs) {
                       member.changeJob(jobOf(program, 9000), true);
@@ -157,7 +154,7 @@ TEST_P(Enqueue, CallsMayBeCapturedAndTheirGraphsLaunchedOutOfStep) {
                   [&](Communicator &host) -> std::string {
                     int number = host.rank();
                     std::string wrong;
-                    Member member(host, jobOf("ringAllGather"), small);
+                    Member member(host, jobOf("ringAllGather"), smallOptions);
                     for (int64_t count : {100, 5000}) { // the latter in pieces
                       member.changeJob(jobOf("scratchAllReduce", count));
                       Graph graph(member.stream.handle(), [&] { wrong += member.start().message(); }, perThread);
@@ -177,7 +174,7 @@ TEST_P(Enqueue, CallsMayBeCapturedAndTheirGraphsLaunchedOutOfStep) {
 TEST_P(Enqueue, InternalMemoryGrowsWithTheCallsAndIsUsedAgain) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
-                    Member member(host, jobOf("scratchAllReduce", 300), small);
+                    Member member(host, jobOf("scratchAllReduce", 300), smallOptions);
                     std::string wrong;
                     Graph graph(member.stream.handle(), [&] { wrong += member.start().message(); }, perThread);
                     OtherCall other(member, jobOf("scratchAllReduce", 700), 0);
@@ -217,7 +214,7 @@ TEST_P(Enqueue, ARankThatDoesNotComeWhenMemoryMustGrowIsNamed) {
 TEST_P(Enqueue, ARankThatAbortsEndsTheCallsOfTheOthers) {
   EXPECT_EQ(inAll(GetParam(),
                   [&](Communicator &host) -> std::string {
-                    Member member(host, jobOf("ringAllGather"), small);
+                    Member member(host, jobOf("ringAllGather"), smallOptions);
                     const char *text = "rank 1 aborted this communicator";
                     if (member.communicator.ranks().front() != 1) {
                       member.rank.fill(0);
@@ -305,7 +302,7 @@ TEST(EnqueueOneThread, StartsTheCallsOfAllItsRanksOneAfterTheOther) {
 }
 
 TEST(EnqueueOneThread, RunsAGroupWhoseCallsNeedMoreInternalMemory) {
-  auto members = makeForOneThread(jobOf("scratchAllReduce", 200), small);
+  auto members = makeForOneThread(jobOf("scratchAllReduce", 200), smallOptions);
   std::vector<std::vector<OtherCall>> calls(members.size());
   std::vector<kolo::runtime::DeviceCall> group;
   for (int turn = 0; turn < 60; ++turn) // new calls, up to twice what there is at first

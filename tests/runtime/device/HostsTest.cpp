@@ -12,9 +12,6 @@ using namespace kolo::test;
 
 namespace {
 
-constexpr kolo::runtime::DeviceOptions small = {.lanes = 2, .internalBytes = size_t(64) << 10};
-constexpr int64_t chunk = 131072 / 4; // elements
-
 std::string alternating(int rank) { return "host" + std::to_string(rank % 2); }
 
 struct Arrangement {
@@ -32,8 +29,6 @@ std::string onDevices(const Arrangement &ranks, const RankBody &body, int timeou
 }
 
 /// Which rank this is of a process that has a Member.
-int rankOf(const Member &member) { return member.communicator.ranks().front(); }
-
 } // namespace
 
 TEST(DeviceHosts, KernelsSendToOtherHostsByTheNetwork) {
@@ -48,10 +43,11 @@ TEST(DeviceHosts, KernelsSendToOtherHostsByTheNetwork) {
 TEST(DeviceHosts, SizesAroundThoseOfChunksAreRight) {
   EXPECT_EQ(onDevices(twoHosts,
                       [&](Communicator &host) -> std::string {
-                        Member member(host, {"networkAllGather", 0, 2}, small);
+                        Member member(host, {"networkAllGather", 0, 2}, smallOptions);
                         std::string wrong = member.run(2);
-                        for (int64_t count : {1L, 2L, 2 * chunk - 1, 2 * chunk, 2 * chunk + 1, 2 * chunk + 3, 8 * chunk,
-                                              8 * chunk + 1, 23 * chunk + 5}) {
+                        for (int64_t count : {1L, 2L, 2 * chunkElements - 1, 2 * chunkElements, 2 * chunkElements + 1,
+                                              2 * chunkElements + 3, 8 * chunkElements, 8 * chunkElements + 1,
+                                              23 * chunkElements + 5}) {
                           member.changeJob({"networkAllGather", count, 2});
                           if (std::string found = member.run(2); !found.empty())
                             wrong += "count " + std::to_string(count) + ": " + found;
@@ -64,7 +60,7 @@ TEST(DeviceHosts, SizesAroundThoseOfChunksAreRight) {
 TEST(DeviceHosts, CallsOfManyShapesGrowWhatTheyNeed) {
   EXPECT_EQ(onDevices(pairsOfRanks,
                       [&](Communicator &host) -> std::string {
-                        Member member(host, {"networkAllReduce", 1, 4}, small);
+                        Member member(host, {"networkAllReduce", 1, 4}, smallOptions);
                         std::string wrong;
                         for (int64_t count = 1; count < 300000 && wrong.empty(); count = count * 3 + 1) {
                           member.changeJob({count % 2 ? "networkAllReduce" : "networkAllGather", count, 4});
@@ -132,7 +128,7 @@ TEST_P(DeviceOneHostKinds, AProgramForNetworksNeedsNone) {
     const int64_t before = liveHandles();
     std::string wrong;
     {
-      Member member(host, jobOf("networkAllGather", 2000), small);
+      Member member(host, jobOf("networkAllGather", 2000), smallOptions);
       wrong = member.run(3);
       member.changeJob(jobOf("networkAllReduce", 50000));
       wrong += member.run(2);
@@ -240,7 +236,7 @@ TEST(DeviceHosts, ARankThatIsStoppedIsMissed) {
     std::string said = onDevices(
         twoHosts,
         [&](Communicator &host) -> std::string {
-          Member member(host, {program, chunk, 2}, {.lanes = 1, .timeoutMs = 800});
+          Member member(host, {program, chunkElements, 2}, {.lanes = 1, .timeoutMs = 800});
           Status status = member.finish();
           if (rankOf(member) == 1)
             raise(SIGSTOP); // until it is killed
@@ -280,7 +276,7 @@ TEST(DeviceHosts, ARankThatLeavesFirstSendsAllThatItsKernelsAskedFor) {
   for (int again = 0; again < 3; ++again)
     EXPECT_EQ(onDevices(twoHosts,
                         [&](Communicator &host) -> std::string {
-                          Member member(host, {"networkAllGather", 40 * chunk, 2});
+                          Member member(host, {"networkAllGather", 40 * chunkElements, 2});
                           member.rank.fill(0);
                           if (rankOf(member) == again % 2)
                             std::this_thread::sleep_for(std::chrono::milliseconds(30));

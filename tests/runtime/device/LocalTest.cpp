@@ -6,7 +6,6 @@ using namespace kolo::test;
 namespace {
 
 std::vector<int> onOneDevice(int numRanks) { return std::vector<int>(static_cast<size_t>(numRanks), 0); }
-const char *const programs[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce"};
 
 } // namespace
 

@@ -12,6 +12,9 @@
 namespace kolo::test {
 
 inline constexpr int numRanks = 3;
+inline constexpr DeviceOptions smallOptions = {.lanes = 2, .internalBytes = size_t(64) << 10};
+/// What crosses to another host at once.
+inline constexpr int64_t chunkElements = 131072 / 4;
 
 /// A rank that knows its communicator, its buffers and its stream.
 struct Member {
@@ -66,6 +69,8 @@ struct Member {
   std::vector<Rank> earlier;
   DeviceStream stream;
 };
+
+inline int rankOf(const Member &member) { return member.communicator.ranks().front(); }
 
 /// Another call by the same rank: with a program, buffers and data of its own.
 struct OtherCall {

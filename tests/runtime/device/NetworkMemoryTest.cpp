@@ -11,9 +11,6 @@ using namespace kolo::test;
 
 namespace {
 
-constexpr kolo::runtime::DeviceOptions small = {.lanes = 2, .internalBytes = size_t(64) << 10};
-constexpr int64_t chunk = 131072 / 4; // elements
-
 standin::Control &nics() {
   static auto *found = [] {
     void *handle = dlopen(KOLO_TEST_LIBFABRIC, RTLD_NOW | RTLD_LOCAL);
@@ -23,8 +20,6 @@ standin::Control &nics() {
 }
 
 int64_t numFlushes() { return driverFunction<int64_t()>("standInFlushes")(); }
-int rankOf(const Member &member) { return member.communicator.ranks().front(); }
-
 /// The variables of a run.
 struct Setup {
   const char *provider = "cxi", *memory = "device";
@@ -46,11 +41,11 @@ std::string run(const Setup &setup, const RankBody &body, int timeoutMs = 15000)
 }
 
 /// Several calls, also of several chunks.
-std::string makeCalls(Communicator &host, const DeviceOptions &options = small) {
+std::string makeCalls(Communicator &host, const DeviceOptions &options = smallOptions) {
   const int ranks = host.size();
   Member member(host, {"networkAllGather", 1000, ranks}, options);
   std::string wrong = member.run(3);
-  member.changeJob({"networkAllReduce", 3 * chunk + 5, ranks});
+  member.changeJob({"networkAllReduce", 3 * chunkElements + 5, ranks});
   return wrong + member.run(2);
 }
 std::string ofTwo(Communicator &host) { return makeCalls(host); }
@@ -58,7 +53,7 @@ std::string ofTwo(Communicator &host) { return makeCalls(host); }
 /// What each rank says that makes its communicator in vain.
 std::string refused(Communicator &host, const std::string &text) {
   try {
-    Member member(host, {"networkAllGather", 1000, host.size()}, small);
+    Member member(host, {"networkAllGather", 1000, host.size()}, smallOptions);
   } catch (const std::exception &problem) {
     const std::string said = problem.what();
     return said.find(text) == std::string::npos || said.find('\n') != std::string::npos ? said : "";
@@ -93,7 +88,7 @@ TEST(NetworkMemory, KernelsSendFromAndReceiveInMemoryOfDevices) {
 
 TEST(NetworkMemory, PeersOfAHostReachEachOthersInboxes) {
   EXPECT_EQ(run({.provider = "verbs"}, 4, pairs,
-                [](Communicator &host) { return Member(host, {"networkAllReduce", 2000, 4}, small).run(2); }),
+                [](Communicator &host) { return Member(host, {"networkAllReduce", 2000, 4}, smallOptions).run(2); }),
             "");
 }
 
@@ -102,7 +97,7 @@ TEST(NetworkMemory, MemoryMayBeFreedWhileKernelsWaitForTheNetwork) {
   for (const char *provider : {"cxi", "verbs"})
     EXPECT_EQ(run({.provider = provider},
                   [](Communicator &host) -> std::string {
-                    Member member(host, {"networkAllGather", 1000, 2}, small);
+                    Member member(host, {"networkAllGather", 1000, 2}, smallOptions);
                     std::string wrong = member.run(1);
                     auto buffer = member.communicator.allocate(rankOf(member), 1000);
                     if (rankOf(member) == 1)
@@ -159,7 +154,7 @@ TEST(NetworkMemory, WhatShowsItIsLegalWhileThreadsCapture) {
   for (const char *provider : {"efa", "verbs"}) {
     std::barrier both(2);
     auto body = [&](Communicator &host) -> std::string {
-      Member member(host, {"networkAllReduce", 3000, 2}, small);
+      Member member(host, {"networkAllReduce", 3000, 2}, smallOptions);
       OtherCall other(member, {"networkAllGather", 700, 2}, 1);
       auto stream = member.communicator.createStream(rankOf(member));
       std::string wrong = other.start(member, stream->handle()).message();

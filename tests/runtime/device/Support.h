@@ -55,6 +55,9 @@ inline int32_t elementOf(int rank, int64_t index, int turn) {
   return (rank + 1) * 1000 + static_cast<int32_t>(index) * 7 + turn;
 }
 
+/// Of the device plugin, of each kind.
+inline constexpr const char *programs[] = {"ringAllGather", "pullAllReduce", "scratchAllReduce"};
+
 /// What a test runs: a program of the device plugin, with i32 elements.
 struct Job {
   std::string program = "ringAllGather";

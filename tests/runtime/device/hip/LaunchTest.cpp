@@ -1,28 +1,20 @@
 // libkolo_hip on stand-ins for HIP: launches are cooperative where HIP has such launches.
 #include "Ranks.h"
 #include "device/DeviceDriver.h"
+#include "device/hip/Find.h"
 
 #include <gtest/gtest.h>
-
-#include <dlfcn.h>
 
 #include <stdexcept>
 
 namespace {
 
-template <class Function> Function *find(const char *library, const char *symbol) {
-  void *opened = dlopen(library, RTLD_NOW);
-  void *found = opened ? dlsym(opened, symbol) : nullptr;
-  if (!found)
-    throw std::runtime_error(std::string(library) + ": no " + symbol);
-  return reinterpret_cast<Function *>(found);
-}
-
 /// What a launch by this HIP says of itself, in a process of its own: a library of HIP is opened once. A device that
 /// can launch its blocks together is asked to.
 std::string launchBy(const char *hip) {
   return kolo::test::runProcesses(1, [hip](int) -> std::string {
-    const KoloDeviceDriver *driver = find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
+    const KoloDeviceDriver *driver =
+        kolo::test::find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
     KoloDriverDevice device = {};
     if (driver->open(hip, nullptr) != KOLO_DRIVER_OK || driver->openDevice(0, &device) != KOLO_DRIVER_OK)
       return driver->lastError();
@@ -30,7 +22,7 @@ std::string launchBy(const char *hip) {
     KoloDriverLaunch launch = {&kernel, 3, 2, 128, nullptr, reinterpret_cast<void *>(0x1230), device.canLaunchTogether};
     if (driver->launch(0, &launch) != KOLO_DRIVER_OK)
       return driver->lastError();
-    return find<const char *()>(hip, "fakeHipLaunched")();
+    return kolo::test::find<const char *()>(hip, "fakeHipLaunched")();
   })[0];
 }
 

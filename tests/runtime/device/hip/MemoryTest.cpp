@@ -1,35 +1,27 @@
 // libkolo_hip on the stand-in for HIP: memory for peers is of the best kind that there is.
 #include "Ranks.h"
 #include "device/DeviceDriver.h"
+#include "device/hip/Find.h"
 
 #include <gtest/gtest.h>
-
-#include <dlfcn.h>
 
 #include <cstdlib>
 #include <stdexcept>
 
 namespace {
 
-template <class Function> Function *find(const char *library, const char *symbol) {
-  void *opened = dlopen(library, RTLD_NOW);
-  void *found = opened ? dlsym(opened, symbol) : nullptr;
-  if (!found)
-    throw std::runtime_error(std::string(library) + ": no " + symbol);
-  return reinterpret_cast<Function *>(found);
-}
-
 /// The flags of memory for peers, in a process with these variables set to 0; or the error.
 std::string flagsWithout(const std::vector<const char *> &variables) {
   return kolo::test::runProcesses(1, [&](int) -> std::string {
     for (const char *variable : variables)
       setenv(variable, "0", 1);
-    const KoloDeviceDriver *driver = find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
+    const KoloDeviceDriver *driver =
+        kolo::test::find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
     void *memory = nullptr;
     if (driver->open(KOLO_TEST_HIP_STANDIN, nullptr) != KOLO_DRIVER_OK ||
         driver->allocate(0, KOLO_MEMORY_SHARED, 4096, &memory) != KOLO_DRIVER_OK)
       return driver->lastError();
-    return std::to_string(find<unsigned int()>(KOLO_TEST_HIP_STANDIN, "standInFlags")());
+    return std::to_string(kolo::test::find<unsigned int()>(KOLO_TEST_HIP_STANDIN, "standInFlags")());
   })[0];
 }
 
@@ -45,8 +37,9 @@ TEST(HipMemory, ForPeersIsFineGrainedWhereUncachedIsRefused) {
 
 TEST(HipMemory, IsFlushedForNicsByARegisterOfTheDevice) {
   std::string said = kolo::test::runProcesses(1, [](int) -> std::string {
-    const KoloDeviceDriver *driver = find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
-    auto *stored = find<unsigned int()>(KOLO_TEST_HIP_STANDIN, "standInHostDataPath");
+    const KoloDeviceDriver *driver =
+        kolo::test::find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
+    auto *stored = kolo::test::find<unsigned int()>(KOLO_TEST_HIP_STANDIN, "standInHostDataPath");
     KoloDriverDevice without = {}, with = {};
     if (driver->open(KOLO_TEST_HIP_STANDIN, nullptr) != KOLO_DRIVER_OK ||
         driver->openDevice(0, &without) != KOLO_DRIVER_OK)
@@ -63,7 +56,8 @@ TEST(HipMemory, IsFlushedForNicsByARegisterOfTheDevice) {
 
 TEST(HipMemory, OfTheHostIsRegisteredForDevices) {
   std::string said = kolo::test::runProcesses(1, [](int) -> std::string {
-    const KoloDeviceDriver *driver = find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
+    const KoloDeviceDriver *driver =
+        kolo::test::find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
     std::vector<std::byte> memory(10000);
     void *address = nullptr;
     if (driver->open(KOLO_TEST_HIP_STANDIN, nullptr) != KOLO_DRIVER_OK ||
