@@ -241,28 +241,52 @@ TEST(NetworkMemory, AnotherValueIsRefusedWhenRanksMeet) {
 }
 
 #ifdef KOLO_TEST_HIP_STANDIN
+namespace {
+
+constexpr kolo::runtime::DeviceOptions onHip = {
+    .kind = kolo::runtime::DeviceKind::Hip, .lanes = 2, .internalBytes = size_t(64) << 10};
+
+/// What was stored to the register of a device that flushes it, since the last call.
+unsigned int storedTo(int device) {
+  auto *stored =
+      reinterpret_cast<unsigned int (*)(int)>(dlsym(dlopen(KOLO_TEST_HIP_STANDIN, RTLD_NOW), "standInHostDataPath"));
+  return stored(device);
+}
+
+} // namespace
+
 /// Completions of cxi come behind a read; the rest of the way to HIP's devices is flushed by a register, if there is
 /// one.
 TEST(NetworkMemory, OfHipIsReachedWhereTheProviderReadsIt) {
   ScopedVariable driver("KOLO_HIP_DRIVER", KOLO_TEST_HIP_STANDIN);
-  auto onHip = [](Communicator &host) {
-    return makeCalls(host, {.kind = kolo::runtime::DeviceKind::Hip, .lanes = 2, .internalBytes = size_t(64) << 10});
-  };
-  auto *stored = reinterpret_cast<unsigned int (*)()>(
-      dlsym(dlopen(KOLO_TEST_HIP_STANDIN, RTLD_NOW), "standInHostDataPath")); // by a flush of either end
+  auto body = [](Communicator &host) { return makeCalls(host, onHip); };
   for (const char *path : {"", "1"})
     for (const char *provider : {"cxi", "verbs"}) {
       ScopedVariable hasPath("KOLO_STANDIN_HDP", path);
-      EXPECT_EQ(run({.provider = provider}, onHip), "") << provider;
-      EXPECT_EQ(stored(), *path ? 1U : 0U);
+      EXPECT_EQ(run({.provider = provider}, body), "") << provider;
+      for (int device : {0, 1})
+        EXPECT_EQ(storedTo(device), *path ? 1U : 0U);
     }
   EXPECT_EQ(nics().numDmaBufs, 0U);
   EXPECT_GT(nics().numByAddress, 0U);
-  std::string said = run({.provider = "efa"}, onHip);
+  std::string said = run({.provider = "efa"}, body);
   EXPECT_NE(
       said.find("KOLO_NETWORK_MEMORY=device: hip device 0: provider efa: what arrives in memory of this device is "
                 "visible only behind a read of it"),
       said.npos)
       << said;
+}
+
+/// Rank 0 on device 0 sends alone, and rank 1 on device 1 receives alone.
+TEST(NetworkMemory, OfHipIsFlushedBeforeItIsSent) {
+  ScopedVariable driver("KOLO_HIP_DRIVER", KOLO_TEST_HIP_STANDIN), hasPath("KOLO_STANDIN_HDP", "1");
+  EXPECT_EQ(run({},
+                [](Communicator &host) {
+                  Member member(host, {"networkFlood", chunk, 2}, onHip);
+                  (void)storedTo(rankOf(member));
+                  return member.finish().message();
+                }),
+            "");
+  EXPECT_EQ(storedTo(0), 1U);
 }
 #endif

@@ -39,16 +39,16 @@ TEST(HipMemory, IsFlushedForNicsByARegisterOfTheDevice) {
   std::string said = kolo::test::runProcesses(1, [](int) -> std::string {
     const KoloDeviceDriver *driver =
         kolo::test::find<const KoloDeviceDriver *()>(KOLO_TEST_HIP, KOLO_DEVICE_DRIVER_SYMBOL)();
-    auto *stored = kolo::test::find<unsigned int()>(KOLO_TEST_HIP_STANDIN, "standInHostDataPath");
+    auto *stored = kolo::test::find<unsigned int(int)>(KOLO_TEST_HIP_STANDIN, "standInHostDataPath");
     KoloDriverDevice without = {}, with = {};
     if (driver->open(KOLO_TEST_HIP_STANDIN, nullptr) != KOLO_DRIVER_OK ||
         driver->openDevice(0, &without) != KOLO_DRIVER_OK)
       return driver->lastError();
-    bool isRight = driver->flushAccesses(0) == KOLO_DRIVER_OK && stored() == 0 && !without.needsFlush &&
+    bool isRight = driver->flushAccesses(0) == KOLO_DRIVER_OK && stored(0) == 0 && !without.needsFlush &&
                    !without.needsFlushToSend && without.needsRead;
     setenv("KOLO_STANDIN_HDP", "1", 1);
     isRight &= driver->openDevice(1, &with) == KOLO_DRIVER_OK && with.needsFlush && with.needsFlushToSend &&
-               with.needsRead && driver->flushAccesses(1) == KOLO_DRIVER_OK && stored() == 1;
+               with.needsRead && driver->flushAccesses(1) == KOLO_DRIVER_OK && stored(1) == 1;
     return isRight ? "" : "wrong";
   })[0];
   EXPECT_EQ(said, "");

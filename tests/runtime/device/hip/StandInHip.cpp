@@ -17,7 +17,7 @@ namespace {
 
 thread_local int currentDevice = 0;
 std::atomic<unsigned int> lastFlags = 0;
-unsigned int hostDataPath = 0; // a register of all devices, if they have one: KOLO_STANDIN_HDP
+unsigned int hostDataPaths[16] = {}; // a register of each device, if it has one: KOLO_STANDIN_HDP
 
 /// While it lives, the current device's context is current for the stand-in driver.
 class OnDevice {
@@ -88,7 +88,7 @@ hipError_t hipGetDeviceProperties(hipDeviceProp_t *properties, int device) {
   properties->cooperativeLaunch = 1;
   properties->hdpMemFlushCntl = nullptr;
   if (const char *path = std::getenv("KOLO_STANDIN_HDP"); path && *path)
-    properties->hdpMemFlushCntl = &hostDataPath;
+    properties->hdpMemFlushCntl = &hostDataPaths[device];
   cuDeviceTotalMem(&properties->totalGlobalMem, device);
   return toHip(
       cuDeviceGetAttribute(&properties->multiProcessorCount, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
@@ -119,8 +119,10 @@ hipError_t hipExtMallocWithFlags(void **memory, size_t sizeBytes, unsigned int f
 }
 /// For tests: of the last allocation.
 unsigned int standInFlags() { return lastFlags; }
-/// For tests: what was stored to the register since the last call.
-unsigned int standInHostDataPath() { return __atomic_exchange_n(&hostDataPath, 0u, __ATOMIC_SEQ_CST); }
+/// For tests: what was stored to the device's register since the last call.
+unsigned int standInHostDataPath(int device) {
+  return __atomic_exchange_n(&hostDataPaths[device], 0u, __ATOMIC_SEQ_CST);
+}
 hipError_t hipFree(void *memory) {
   return onDevice([&] { return cuMemFree(toCuda(memory)); });
 }
