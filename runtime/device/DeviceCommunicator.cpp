@@ -113,6 +113,14 @@ std::vector<Mesh> DeviceCommunicator::meshes() const {
     return meeting->meshes();
   return {Mesh::create({{"rank", size()}}).value()}; // a communicator has a rank
 }
+std::string DeviceCommunicator::networkMemory() const {
+  const DeviceRanks &ranks = state->ranks();
+  if (!ranks.areOnHosts())
+    return "";
+  if (ranks.shownBy)
+    return "memory of the devices";
+  return "memory of the hosts" + (ranks.whyOnHosts.empty() ? "" : ": " + ranks.whyOnHosts);
+}
 MemoryKind DeviceCommunicator::memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const {
   return state->memoryFor(collective, buffers);
 }

@@ -81,18 +81,21 @@ Status reachDevice(DeviceRanks &ranks, NetworkMemory &memory) {
   Result<ShownBy> shown = tryNetwork(ranks.meeting->peers().transport(), ranks.devices.front());
   if (shown.isOk())
     ranks.shownBy = *shown;
+  else
+    ranks.whyOnHosts = shown.status().message();
   return shown.isOk() || memory == NetworkMemory::Auto
              ? Status()
              : error(shown.status().code(), "KOLO_NETWORK_MEMORY=device: {} device {}: {}", own.driver().kind,
                      own.ordinal(), shown.status().message());
 }
 
-/// Whether the networks of all ranks reach their devices, as they have said.
-bool areAllReached(const DeviceMeeting &meeting) {
-  for (int peer = 0; peer < meeting.size(); ++peer)
-    if (!meeting.heard(peer).network.isReached)
-      return false;
-  return true;
+/// Inboxes and outboxes are in memory of devices if the networks of all ranks reach their devices.
+void agreeOnMemory(DeviceRanks &ranks) {
+  for (int peer = 0; ranks.shownBy && peer < ranks.size; ++peer)
+    if (!ranks.meeting->heard(peer).network.isReached) {
+      ranks.shownBy.reset();
+      ranks.whyOnHosts = fmt::format("the network of rank {} does not reach its device", peer);
+    }
 }
 
 /// Ranks of one process in several threads: what waits in the stream of one must not keep the others waiting, nor the
@@ -215,8 +218,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
 Status DeviceState::connectPeers(DeviceDescriptors descriptors) {
   if (Status status = compareOptions(*all.meeting); !status.isOk())
     return status;
-  if (!areAllReached(*all.meeting))
-    all.shownBy.reset();
+  agreeOnMemory(all);
   const OpenDevice &own = *all.devices.front();
   std::vector<DevicePeers::Peer> byRank;
   Status connected;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace kolo::runtime {
@@ -50,6 +51,7 @@ struct DeviceRanks {
   std::vector<DeviceId> deviceOfRank; // of all ranks
   std::vector<int> ranksOnDevice;     // by device: ranks of all processes
   std::optional<ShownBy> shownBy;     // on several hosts: inboxes and outboxes are in memory of devices
+  std::string whyOnHosts;             // likewise: why they are not, if it was tried
   int ranksHere = 0;                  // with a meeting: of this process, on the device of this rank
   std::vector<int> peerDevices;       // likewise: other devices of this process, whose ranks use addresses of this one
   std::optional<DeviceMeeting> meeting; // if not all ranks are here

@@ -40,6 +40,13 @@ class Hosts(unittest.TestCase):
                                               rf"\({ranks_here} no data, {ranks_here} operation of the program\)")
                 self.assertEqual(set(re.findall(r"^forwarded (\d+)$", done.stdout, re.M)), {str(4 * ranks_here)})
 
+    def test_where_data_arrives_is_said(self):
+        for asked, said in (("host", "hosts"), ("auto", "hosts: this network reaches no memory of devices")):
+            with self.subTest(asked):
+                done = self.expect_right("ab", "delayed", KOLO_DEBUG="info", KOLO_NETWORK_MEMORY=asked)
+                self.assertRegex(done.stderr, "kolo nccl: connected 2 ranks on several hosts: data from others arrives in memory "
+                                              f"of the {said}")
+
     def test_graphs_windows_and_late_ranks(self):
         for how in ("processes", "pairs"):
             for case in ("windows", "delayed", "finalize", "destroy"):

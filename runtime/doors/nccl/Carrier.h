@@ -173,6 +173,8 @@ public:
   runtime::Status addWindow(void *memory, size_t sizeBytes, std::span<void *const> addresses);
   /// Forgets it for this rank. Waits for this rank's calls.
   void removeWindow(void *memory);
+  /// As DeviceCommunicator::networkMemory. Requires that the rank has not left.
+  std::string networkMemory() const { return communicator->networkMemory(); }
 
 private:
   HostCarrier(int size, bool havePeersHere, runtime::DeviceCommunicator made)

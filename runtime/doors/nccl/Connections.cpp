@@ -62,6 +62,12 @@ void sayForwarded(Member &member, const std::string &why) {
     print("calls on a communicator of " + std::to_string(member.size) + " ranks are forwarded: " + why);
 }
 
+void sayConnected(const Member &member, const HostCarrier &carrier) {
+  if (member.rank == 0 && door()->logLevel() != runtime::LogLevel::Off)
+    print("connected " + std::to_string(member.size) + " ranks on several hosts: data from others arrives in " +
+          carrier.networkMemory());
+}
+
 /// Peers do not see stores to ordinary memory of AMD devices while a kernel runs, so there each rank is for itself.
 void connectOnHost(Member &member, Board &board, const std::vector<Note> &notes) {
   bool isOneThread = std::ranges::all_of(notes, [&](const Note &each) { return each.thread == notes.front().thread; });
@@ -134,9 +140,10 @@ Status connectHosts(Member &member, const Note &own, const AllGather &exchange) 
   auto connected = HostCarrier::connect(exchange, member.rank, member.size, member.device, hasPeersHere(notes, own));
   member.whyNot = nullptr;
   status = confirm(exchange, member, connected.status());
-  if (status.isOk() && !member.whyNot)
+  if (status.isOk() && !member.whyNot) {
+    sayConnected(member, **connected);
     member.carrier = std::move(connected).value();
-  else if (connected.isOk())
+  } else if (connected.isOk())
     (void)(*connected)->leave(member.rank, Leave::Aborted);
   return status;
 }

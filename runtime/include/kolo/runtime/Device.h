@@ -181,6 +181,9 @@ public:
   Status carries(const Plugin &plugin, const CallArguments &arguments) const;
   /// As Communicator::meshes.
   std::vector<Mesh> meshes() const;
+  /// Where arrives what ranks of other hosts send: "memory of the devices", or "memory of the hosts" and why, if
+  /// KOLO_NETWORK_MEMORY let this rank try the devices. Empty on one host.
+  std::string networkMemory() const;
 
   /// By which memory a plugin selects a program for this call: Windows where peers access the buffers directly.
   MemoryKind memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const;
