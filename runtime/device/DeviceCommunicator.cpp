@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <thread>
 
 namespace kolo::runtime {
 
@@ -232,11 +231,13 @@ Result<bool> DeviceStream::hasReached(int number) const {
 Result<double> DeviceStream::elapsedMicroseconds() {
   return guarded([&]() -> Result<double> {
     for (const DeviceEvent &mark : state->marks)
-      for (bool isDone = false; !isDone; std::this_thread::yield()) {
-        Result<bool> asked = mark.isDone();
-        if (!asked.isOk())
-          return asked.status();
-        isDone = *asked;
+      for (int64_t turn = 0;; ++turn) {
+        Result<bool> isDone = mark.isDone();
+        if (!isDone.isOk())
+          return isDone.status();
+        if (*isDone)
+          break;
+        pauseBetweenLooks(turn);
       }
     const OpenDevice &device = *state->device;
     float milliseconds = 0;

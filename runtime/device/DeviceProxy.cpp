@@ -14,7 +14,7 @@
 namespace kolo::runtime {
 namespace {
 
-/// After the last request it looks without a pause for so long, and then this often.
+/// After the last request it looks without a pause for so long, unless others need the core, and then this often.
 constexpr std::chrono::microseconds eager{1000}, pause{progressIntervalUs};
 
 uint64_t load(const uint64_t &count) {
@@ -64,13 +64,15 @@ void DeviceProxy::work() {
       hasMoved |= workLane(number);
     look();
     const Clock::time_point now = Clock::now();
-    if (hasMoved)
+    if (hasMoved) {
       lastRequest = now;
+      yields.helped();
+    }
     checkEnd(lastRequest);
-    if (now - lastRequest < eager)
-      sched_yield(); // on few cores, ranks wait for each other's threads
-    else
+    if (now - lastRequest >= eager || !yields.mayYield())
       (void)transport.idle(none, 1, now + pause);
+    else if (sched_yield(); Clock::now() - now > longYield) // on few cores, ranks wait for each other's threads
+      yields.tookLong();
   }
 }
 

@@ -6,6 +6,7 @@
 #include "kolo/runtime/Status.h"
 #include "network/Transport.h"
 #include "wait/Clock.h"
+#include "wait/Wait.h"
 
 #include <atomic>
 #include <deque>
@@ -64,6 +65,7 @@ private:
   const Rank rank;
   const int creatorPid;
   std::vector<Lane> lanes;
+  YieldChoice yields;
   bool hasFailed = false;                    // nothing is sent any more
   std::optional<Clock::time_point> lostTime; // when it noticed that a peer is lost
   std::atomic<bool> mustEnd = false;

@@ -10,18 +10,18 @@ namespace {
 /// The first looks follow each other closely, because collectives are short.
 constexpr int64_t closeLooks = 1000;
 
+Status peerLost(int peer) { return rankError(StatusCode::PeerLost, peer, "rank {} has ended or left", peer); }
+
+Status gaveUp() { return error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what"); }
+
+} // namespace
+
 void pauseBetweenLooks(int64_t turn) {
   if (turn < closeLooks)
     std::this_thread::yield();
   else
     std::this_thread::sleep_for(std::chrono::microseconds(turn < 2 * closeLooks ? 50 : 1000));
 }
-
-Status peerLost(int peer) { return rankError(StatusCode::PeerLost, peer, "rank {} has ended or left", peer); }
-
-Status gaveUp() { return error(StatusCode::Timeout, "a kernel gave up waiting, and did not say for what"); }
-
-} // namespace
 
 Status DeviceWatch::open() {
   Result<DeviceMemory> made = DeviceMemory::allocate(ranks.devices.front(), KOLO_MEMORY_HOST, sizeof(uint64_t));

@@ -11,6 +11,9 @@
 
 namespace kolo::runtime {
 
+/// What a thread does between two looks at devices whose work it awaits. `turn` counts its looks from 0.
+void pauseBetweenLooks(int64_t turn);
+
 class DeviceWatch {
 public:
   DeviceWatch(DeviceRanks &allRanks, const DevicePrograms &allPrograms, const DeviceLaunches &ownLaunches)
