@@ -75,13 +75,10 @@ Status explainDifference(const PlanCache &plans, const AheadPlans &aheadPlans,
   for (const Exchange::Announced *each : {&first, &second})
     if (each->record && each->record->code != StatusCode::Ok)
       return rankError(each->record->code, each->rank, "rank {}: {}", each->rank, each->record->message);
-  auto operationOf = [](const Exchange::Announced &each) {
-    return each.record ? each.record->operation : Operation::Run;
-  };
-  if (operationOf(first) != operationOf(second))
+  if (first.operation() != second.operation())
     return rankError(StatusCode::Mismatch, second.rank,
                      "ranks disagree on the operation: rank {} called {}, rank {} called {}", first.rank,
-                     toString(operationOf(first)), second.rank, toString(operationOf(second)));
+                     toString(first.operation()), second.rank, toString(second.operation()));
   auto keyOf = [&](const Exchange::Announced &each) -> const CallKey * {
     if (each.record)
       return &each.record->call;

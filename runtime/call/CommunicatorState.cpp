@@ -9,6 +9,7 @@
 #include "wait/Cores.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace kolo::runtime {
 
@@ -149,12 +150,21 @@ Status CommunicatorState::barrier() {
     return ranks->whyNoCall();
   if (Status status = exchange.catchUp(); !status.isOk())
     return status;
-  Plan *last = steady;
-  nextRecord(Operation::Barrier);
-  Status status = exchangeRecords();
+  Plan *const last = std::exchange(steady, nullptr);
+  Status status = meetInBarrier();
   if (status.isOk()) // ranks know of each other what they knew before
     steady = last;
   return status;
+}
+
+Status CommunicatorState::meetInBarrier() {
+  if (!segments->hasReleased()) { // of which peers hear in records
+    bool areAllHere = false;
+    if (Status status = exchange.propose(planOfBarriers, {}, areAllHere); !status.isOk() || areAllHere)
+      return status;
+  }
+  nextRecord(Operation::Barrier);
+  return exchangeRecords();
 }
 
 Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {

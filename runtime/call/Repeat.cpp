@@ -89,15 +89,15 @@ Status CommunicatorState::findDeparture() const {
   if (const Record *record = left->record) {
     if (record->code != StatusCode::Ok)
       return rankError(record->code, left->rank, "rank {}: {}", left->rank, record->message);
-    if (record->operation == Operation::Run)
+    if (left->operation() == Operation::Run)
       if (Status status = runtime::compareCalls(steady->call.key, record->call, {ranks->rank(), left->rank});
           !status.isOk())
         return status;
-    if (record->operation != Operation::Run)
-      return rankError(StatusCode::Mismatch, left->rank,
-                       "ranks disagree on the operation: rank {} repeated a call of program {}, rank {} called {}",
-                       ranks->rank(), steady->program, left->rank, toString(record->operation));
   }
+  if (left->operation() != Operation::Run)
+    return rankError(StatusCode::Mismatch, left->rank,
+                     "ranks disagree on the operation: rank {} repeated a call of program {}, rank {} called {}",
+                     ranks->rank(), steady->program, left->rank, toString(left->operation()));
   return rankError(StatusCode::Mismatch, left->rank,
                    "ranks disagree on the call: rank {} repeated one of program {}, rank {} made another one",
                    ranks->rank(), steady->program, left->rank);

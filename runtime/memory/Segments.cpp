@@ -110,6 +110,11 @@ size_t SegmentTable::takeReleased(std::span<uint64_t> ids) {
   return count;
 }
 
+bool SegmentTable::hasReleased() const {
+  std::scoped_lock lock(mutex);
+  return !released.empty();
+}
+
 void SegmentTable::forget(const Segment &segment) {
   std::scoped_lock lock(mutex);
   byAddress.erase(segment.data());

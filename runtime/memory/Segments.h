@@ -73,6 +73,7 @@ public:
   /// Moves the ids of freed segments, which peers still map, to `ids`, and returns how many. Ids that do not fit stay
   /// for the next call.
   size_t takeReleased(std::span<uint64_t> ids);
+  bool hasReleased() const;
 
   /// Changes whenever an earlier answer of this table may be wrong: a segment was made or freed, or peers do not know
   /// of a freed one yet.

@@ -132,7 +132,7 @@ Status Exchange::finishSending() {
 }
 
 Status Exchange::propose(uint64_t plan, PublishedSize published, bool &isAgreed) {
-  current = Operation::Run;
+  current = operationOf(plan);
   Status status = meet(plan, published);
   isAgreed = status.isOk() && agreed == plan;
   return status;

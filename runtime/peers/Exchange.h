@@ -12,6 +12,11 @@
 
 namespace kolo::runtime {
 
+/// Instead of a plan's number: a barrier.
+inline constexpr uint64_t planOfBarriers = uint64_t(1) << 60;
+/// Of a plan's number that is not 0.
+constexpr Operation operationOf(uint64_t plan) { return plan == planOfBarriers ? Operation::Barrier : Operation::Run; }
+
 /// Each rank owns two records, and uses them in turn: exchange n uses that of turn n % 2. So does memory for published
 /// inputs outside of the announcement.
 ///
@@ -34,7 +39,7 @@ namespace kolo::runtime {
 /// announced n + 1, so what arrives for n + 2 finds nobody who reads what it replaces.
 ///
 /// All ranks read the same announcements, so all come to the same result of exchange n:
-/// - All announce one number, not 0: the plan is agreed. Nobody wrote or reads a record.
+/// - All announce one number, not 0: the plan is agreed, or all are in a barrier. Nobody wrote or reads a record.
 /// - All announce 0: each rank's record is that of turn n % 2. What follows from all of them is in `summary`.
 /// - Anything else: all ranks go on to exchange n + 1 with 0 and a record. A rank that wrote a record for exchange n
 ///   copies it to the next turn; nobody has read it.
@@ -69,9 +74,9 @@ public:
                                 : peers.block(rank).announcements[turn].published;
   }
 
-  /// Announces the number of a plan (not 0) and how much this rank publishes, and blocks until every rank has announced
-  /// something. `isAgreed`: all announced the same. If not, the caller fills the record of `next` and calls `perform`
-  /// before anything else. Timeout, PeerLost, Aborted: the communicator is aborted.
+  /// Announces the number of a plan (not 0), or `planOfBarriers`, and how much this rank publishes, and blocks until
+  /// every rank has announced something. `isAgreed`: all announced the same. If not, the caller fills the record of
+  /// `next` and calls `perform` before anything else. Timeout, PeerLost, Aborted: the communicator is aborted.
   Status propose(uint64_t plan, PublishedSize published, bool &isAgreed);
 
   /// The empty record for the next exchange; the caller fills it before `perform`.
@@ -101,6 +106,7 @@ public:
     int rank = 0;
     uint64_t plan = 0;              // that it proposes, or `differentPlans`
     const Record *record = nullptr; // where `plan` is 0
+    Operation operation() const { return record ? record->operation : operationOf(plan); }
   };
   /// A rank that has come to the next exchange without the call that this rank has begun, if one is known here. Any
   /// thread, in a call that this rank began by `skip`.
