@@ -120,6 +120,9 @@ std::string DeviceCommunicator::networkMemory() const {
     return "memory of the devices";
   return "memory of the hosts" + (ranks.whyOnHosts.empty() ? "" : ": " + ranks.whyOnHosts);
 }
+Result<uint64_t> DeviceCommunicator::windowOf(const void *memory, size_t sizeBytes) const {
+  return guarded([&] { return state->windowOf(memory, sizeBytes); });
+}
 MemoryKind DeviceCommunicator::memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const {
   return state->memoryFor(collective, buffers);
 }

@@ -22,6 +22,21 @@ Status DeviceState::run(std::shared_ptr<const PluginState> plugin, const CallArg
   return start(*call->plan, streams);
 }
 
+Result<uint64_t> DeviceState::windowOf(const void *memory, size_t sizeBytes) const {
+  if (!all.meeting)
+    return error(StatusCode::InvalidArgument, "all {} ranks are here, and need no windows", all.size);
+  const uint64_t number = windows.numberAt(memory);
+  if (number == 0) {
+    Relaxed relaxed(all.devices.front()->driver());
+    Status status = checkBuffer(all, 0, {"memory", memory, sizeBytes}, DeviceAccess::ByOwnRank);
+    return status.isOk() ? Result<uint64_t>(0) : Result<uint64_t>(status);
+  }
+  if (size_t left = windows.leftAt(windows.placeOf(number, memory)); sizeBytes > left)
+    return error(StatusCode::InvalidArgument, "memory has {} bytes, and only {} are left in its window", sizeBytes,
+                 left);
+  return number;
+}
+
 Status DeviceState::start(DevicePlan &plan, std::span<const StreamHandle> streams) {
   Status status = launcher.launch(plan, streams);
   return status.isOk() ? status : watch.fail(status);

@@ -47,6 +47,7 @@ public:
   MemoryKind memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const {
     return places.memoryFor(collective, buffers);
   }
+  Result<uint64_t> windowOf(const void *memory, size_t sizeBytes) const;
   Status query() { return watch.query(); }
   Status synchronize() { return watch.synchronize(); }
   void abort() { watch.abort(); }

@@ -178,6 +178,30 @@ TEST_P(Windows, EndOnAllRanksAndAreOrdinaryMemoryThen) {
             "");
 }
 
+TEST_P(Windows, AreNumberedAlikeOnAllRanks) {
+  EXPECT_EQ(inAll(GetParam(),
+                  [&](Communicator &host) -> std::string {
+                    WindowMember own(host, jobOf("ringAllGather"), 8192);
+                    const DeviceCommunicator &communicator = own.member.communicator;
+                    auto *base = static_cast<std::byte *>(own.memory->data());
+                    std::string wrong = own.registered.message();
+                    for (size_t offset : {size_t(0), size_t(8000)})
+                      if (auto number = communicator.windowOf(base + offset, 192); !number.isOk() || *number != 1)
+                        wrong += "memory in the window is not found there; ";
+                    Result<DeviceBuffer> other = own.member.communicator.allocate(own.number(), 4096);
+                    if (auto number = communicator.windowOf(other->data(), 4096); !number.isOk() || *number != 0)
+                      wrong += "other memory is found in a window; ";
+                    if (auto none = communicator.windowOf(nullptr, 0); !none.isOk() || *none != 0)
+                      wrong += "no memory is found in a window; ";
+                    wrong += expectStatus(communicator.windowOf(base + 8000, 193).status(), StatusCode::InvalidArgument,
+                                          {"only 192 are left in its window"});
+                    wrong += expectStatus(communicator.windowOf(other->data(), size_t(8) << 20).status(),
+                                          StatusCode::InvalidArgument, {"are left in its memory"});
+                    return wrong;
+                  }),
+            "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Windows, testing::Values(Launch::Threads, Launch::Forked),
                          testing::PrintToStringParamName());
 
@@ -192,6 +216,9 @@ TEST(LocalWindows, AreRegisteredForAllRanksAtOnce) {
   EXPECT_EQ(local.communicator->registerWindow(memory, 4096).message(), "");
   EXPECT_EQ(expectStatus(local.communicator->registerWindow({memory.data(), 1}, 4096), StatusCode::InvalidArgument,
                          {"2 ranks are here, and the window has memory of 1"}),
+            "");
+  EXPECT_EQ(expectStatus(local.communicator->windowOf(memory[0], 4096).status(), StatusCode::InvalidArgument,
+                         {"all 2 ranks are here"}),
             "");
   EXPECT_EQ(local.run(2), "");
   EXPECT_EQ(local.communicator->deregisterWindow(memory).message(), "");

@@ -185,6 +185,12 @@ public:
   /// KOLO_NETWORK_MEMORY let this rank try the devices. Empty on one host.
   std::string networkMemory() const;
 
+  /// The number of the window that this memory of the one rank here begins in, which is the same on all ranks; 0: none.
+  /// For callers whose API lets each rank choose its memory: calls with block tables meet if each of their buffers has
+  /// one number on all ranks. Local, never blocks. InvalidArgument: a call of this rank may not use all of the memory,
+  /// or this communicator runs all ranks. DeviceError.
+  Result<uint64_t> windowOf(const void *memory, size_t sizeBytes) const;
+
   /// By which memory a plugin selects a program for this call: Windows where peers access the buffers directly.
   MemoryKind memoryFor(CollectiveKind collective, std::span<const RankBuffers> buffers) const;
 
