@@ -65,11 +65,11 @@ TEST(Board, ItsNameIsNotItsKey) {
   const Key key = freshKey().value();
   char hex[64];
   std::snprintf(hex, sizeof(hex), "%016llx", static_cast<unsigned long long>(key[0]));
-  const std::string name = nameOf(key), again = nameOf(key), child = nameOf(childOf(key, 1, 0, 0));
+  const std::string name = nameOf(key), again = nameOf(key), child = nameOf(childOf(key, Descent::Split, 0, 0));
   EXPECT_EQ(name, again);
   EXPECT_EQ(name.find(hex), std::string::npos);
   EXPECT_NE(name, child);
-  EXPECT_NE(child, nameOf(childOf(key, 1, 1, 0)));
+  EXPECT_NE(child, nameOf(childOf(key, Descent::Split, 1, 0)));
 }
 
 TEST_F(OthersMemory, IsRefused) {

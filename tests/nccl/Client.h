@@ -157,5 +157,7 @@ void abortWhileStreamHangs(OwnRanks &here);
 void checkCaptureInGroup(OwnRanks &here);
 /// Rank 0 calls in a group, and another thread aborts its communicator. The other ranks do not call.
 void abortInGroup(OwnRanks &here);
+/// Groups of sends and receives, by the name of a case. As runCase.
+bool runGroups(OwnRanks &here, const std::string &name);
 /// One of the other cases, by its name. False: the communicators are not to be used any more.
 bool runCase(OwnRanks &here, const std::string &name);

@@ -300,6 +300,8 @@ bool runCase(OwnRanks &here, const std::string &name) {
   for (const auto &each : checks)
     if (name == each.name)
       return each.run(here), true;
+  if (name.starts_with("groups, "))
+    return runGroups(here, name.substr(8));
   if (name == "named" || name == "unknown" || name == "refuse")
     callWithConfig(here, name);
   else if (name == "waiting")

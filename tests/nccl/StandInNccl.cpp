@@ -339,6 +339,8 @@ KOLO_DOES(GroupEnd, ) {
   return runPending();
 }
 
+KOLO_DOES(GroupSimulateEnd, void *) { return --depth, Code::Success; }
+
 template <class Function>
 concept DoesSomething = requires { &Does<Function>::call; };
 

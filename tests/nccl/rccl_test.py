@@ -39,6 +39,7 @@ class Rccl(unittest.TestCase):
         self.check("processes", "4", "split")
         self.check("processes", "3", "capture")
         self.check("processes", "3", "windows")
+        self.check("processes", "3", "groups, random", environment={"KOLO_NCCL_GROUP_MS": "20000", "KOLO_TEST_STEPS": "10"})
 
     def test_ranks_of_several_hosts(self):
         with tempfile.TemporaryDirectory(prefix="kolo-rccl-hosts-") as folder:

@@ -8,6 +8,7 @@
 #include "kolo/runtime/Door.h"
 #include "kolo/runtime/Plugin.h"
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -25,6 +26,7 @@ namespace kolo::nccl {
 struct Shape : runtime::CallShape {
   std::string program;                                       // empty: Kolo chooses
   runtime::MemoryKind memory = runtime::MemoryKind::Windows; // Windows: peers access the buffers directly
+  bool hasTables = false; // blocks have lengths of their own, and none is longer than `count`
   auto operator<=>(const Shape &) const = default;
 };
 std::string describe(const Shape &shape);
@@ -42,6 +44,9 @@ struct CallRequest {
 };
 using RequestPointer = std::shared_ptr<CallRequest>;
 
+/// Why a call is forwarded if the runtime refuses its memory on all ranks.
+inline constexpr const char *unusableMemory = "memory or devices that Kolo cannot use";
+
 /// What is decided about calls of one shape. The same on all ranks that have the same plugins.
 struct Decision {
   const runtime::Plugin *plugin = nullptr; // null: not carried
@@ -53,6 +58,12 @@ struct Decision {
 /// The program for calls of this shape, by the plugins' selections. `communicator`: that is to run it; null: it is not
 /// made yet, and all ranks are of one host.
 Decision decide(const Shape &shape, int numRanks, const runtime::DeviceCommunicator *communicator);
+
+/// What one rank finds out about a call with block tables before it agrees to it.
+struct Examined {
+  const char *whyNot = nullptr; // null: this rank can make it
+  uint64_t windows[2] = {};     // that its input and its output are in. Ranks can make the call if these are equal
+};
 
 class HostCarrier;
 enum class Leave : uint8_t { Destroyed, Aborted };
@@ -70,6 +81,10 @@ public:
   /// until all ranks have called if the call needs more internal memory, as DeviceCommunicator::run does; so a thread
   /// with several ranks uses submitAll.
   virtual RequestPointer submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) = 0;
+  /// Looks at a call with block tables, whose buffers have these sizes in bytes. Ranks with plugins alike that find
+  /// nothing against it do not refuse it, but for want of memory. Blocks as `submit` of LocalCarrier.
+  virtual Examined examine(int rank, const Shape &shape, const runtime::RankBuffers &buffers,
+                           const std::array<size_t, 2> &sizeBytes) = 0;
   /// Blocks until it is known what became of a call. Then a carried call is in its stream.
   virtual void await(int rank, const RequestPointer &request) = 0;
   /// Blocks until the calls that were started are done, or have failed, or a rank of this process aborts. Returns the
@@ -111,6 +126,8 @@ class LocalCarrier : public Carrier {
 public:
   explicit LocalCarrier(int size);
   void attach(int rank, int device) override;
+  Examined examine(int rank, const Shape &shape, const runtime::RankBuffers &buffers,
+                   const std::array<size_t, 2> &sizeBytes) override;
   RequestPointer submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const RequestPointer &request) override;
   runtime::Status flush(int rank) override;
@@ -159,6 +176,8 @@ public:
   static runtime::Result<std::shared_ptr<HostCarrier>> connect(const runtime::AllGather &exchange, int rank, int size,
                                                                int device, bool hasPeersHere);
   void attach(int rank, int device) override {}
+  Examined examine(int rank, const Shape &shape, const runtime::RankBuffers &buffers,
+                   const std::array<size_t, 2> &sizeBytes) override;
   RequestPointer submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) override;
   void await(int rank, const RequestPointer &request) override {}
   runtime::Status flush(int rank) override;
@@ -180,6 +199,7 @@ private:
   HostCarrier(int size, bool havePeersHere, runtime::DeviceCommunicator made)
       : Carrier(size), hasPeersHere(havePeersHere), communicator(std::move(made)) {}
   Decision *decideOn(int rank, const runtime::RankBuffers &buffers, CallRequest &request);
+  bool isTooLarge(const Shape &shape) const;
   void conclude(int rank, Decision &decision, CallRequest &request, const runtime::Status &status);
 
   const bool hasPeersHere;
@@ -194,6 +214,10 @@ Code codeOf(const runtime::Status &status, bool isNamed = false);
 
 /// How long a rank waits for another: KOLO_TIMEOUT_MS, else ten minutes, which is what PyTorch waits for NCCL.
 int timeoutMs();
+
+/// How long a rank waits for others in a group of sends and receives: KOLO_NCCL_GROUP_MS, else 100; 0: such groups are
+/// forwarded. Nothing: the variable is wrong.
+std::optional<int> groupMs();
 
 /// How long the process waits at its end for an aborted communicator.
 inline constexpr int abortedMs = 1000;

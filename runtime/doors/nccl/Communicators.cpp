@@ -38,7 +38,7 @@ Code leave(Comm comm, Leave how) {
   std::shared_ptr<Member> member = removeMember(comm);
   if (!member || !member->carrier)
     return Code::Success;
-  return settle(*member, member->carrier->leave(member->rank, how));
+  return settle(*member, member->leave(how));
 }
 
 } // namespace
@@ -84,7 +84,7 @@ Code CommSplit(Comm comm, int color, int key, Comm *made, Config *config) {
   std::shared_ptr<Member> parent = findMember(comm);
   if (!parent)
     return call();
-  Key childKey = childOf(parent->key, 1, parent->numSplits++, color);
+  Key childKey = childOf(parent->key, Descent::Split, parent->numSplits++, color);
   return color < 0 ? call() : create(creationOf(parent, childKey, made, config), call);
 }
 
@@ -97,8 +97,8 @@ Code CommShrink(Comm comm, int *excluded, int numExcluded, Comm *made, Config *c
     return call();
   constexpr int abortsParent = 1;
   if ((flags & abortsParent) != 0 && parent->carrier)
-    (void)parent->carrier->leave(parent->rank, Leave::Aborted);
-  return create(creationOf(parent, childOf(parent->key, 2, parent->numShrinks++, 0), made, config), call);
+    (void)parent->leave(Leave::Aborted);
+  return create(creationOf(parent, childOf(parent->key, Descent::Shrunk, parent->numShrinks++, 0), made, config), call);
 }
 
 /// Returns when the carried calls are done; the real library waits for its own.
@@ -127,7 +127,7 @@ Code CommAbort(Comm comm) {
 /// What runs is ended; the communicator may still be split and shrunk.
 Code CommRevoke(Comm comm, int flags) {
   if (std::shared_ptr<Member> member = findMember(comm); member && member->carrier)
-    (void)member->carrier->leave(member->rank, Leave::Aborted);
+    (void)member->leave(Leave::Aborted);
   return forward(real().functions.CommRevoke, "ncclCommRevoke", comm, flags);
 }
 

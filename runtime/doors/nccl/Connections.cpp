@@ -70,6 +70,7 @@ void sayConnected(const Member &member, const HostCarrier &carrier) {
 
 /// Peers do not see stores to ordinary memory of AMD devices while a kernel runs, so there each rank is for itself.
 void connectOnHost(Member &member, Board &board, const std::vector<Note> &notes) {
+  member.areOnOneHost = true;
   bool isOneThread = std::ranges::all_of(notes, [&](const Note &each) { return each.thread == notes.front().thread; });
   if (isOneThread && real().kind == runtime::DeviceKind::Cuda) {
     member.carrier = localCarrier(member.key, member.size);

@@ -48,7 +48,9 @@ std::optional<SelectedProgram> fit(const Plugin &plugin, const ProgramInfo &info
     return std::nullopt;
   for (const std::vector<int64_t> &sizes : info.meshes) {
     int64_t ranks = std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
-    if (ranks != caller.numRanks || (!info.isProved(sizes) && !info.isUnproved))
+    const runtime::Proof *proof = info.proofOf(sizes);
+    if (ranks != caller.numRanks || (!proof && !info.isUnproved) ||
+        (caller.shape.hasTables && !(proof && proof->takesTables)))
       continue;
     std::vector<runtime::MeshDim> dims;
     for (size_t dim = 0; dim < sizes.size(); ++dim)
@@ -73,8 +75,10 @@ std::optional<SelectedProgram> find(const Plugin &plugin, const Caller &caller) 
     return isAlone ? fit(plugin, plugin.programs().front(), caller) : std::nullopt;
   }
   for (const Mesh &mesh : caller.meshes()) {
-    std::optional<SelectedProgram> found = plugin.select(
-        {shape.kind, mesh, shape.largestBytes(caller.numRanks), shape.memory, shape.type, shape.reduction});
+    runtime::SelectionQuery query{shape.kind,   mesh,       shape.largestBytes(caller.numRanks),
+                                  shape.memory, shape.type, shape.reduction};
+    query.hasTables = shape.hasTables;
+    std::optional<SelectedProgram> found = plugin.select(query);
     if (found && caller.reaches(plugin, *found))
       return found;
   }
@@ -83,9 +87,20 @@ std::optional<SelectedProgram> find(const Plugin &plugin, const Caller &caller) 
 
 } // namespace
 
+/// Of the larger buffer of any rank; with block tables, of this rank's larger one.
+static int64_t sizeOf(const CallRequest &request, const Decision &decision) {
+  if (!request.buffers.blocks)
+    return decision.sizeBytes;
+  auto sumOf = [](const runtime::BlockTable &table) {
+    return std::accumulate(table.counts.begin(), table.counts.end(), int64_t(0));
+  };
+  return std::max(sumOf(request.buffers.blocks->input), sumOf(request.buffers.blocks->output)) *
+         request.shape.elementBytes();
+}
+
 std::string describe(const Shape &shape) {
-  std::string text = std::string(runtime::toString(shape.kind)) + " of " + std::to_string(shape.count) + " " +
-                     runtime::toString(shape.type);
+  std::string text = std::string(runtime::toString(shape.kind)) + " of " + (shape.hasTables ? "blocks of up to " : "") +
+                     std::to_string(shape.count) + " " + runtime::toString(shape.type);
   if (runtime::factsOf(shape.kind).reduces)
     text += std::string(", ") + runtime::toString(shape.reduction);
   if (runtime::hasRoot(shape.kind))
@@ -127,7 +142,7 @@ Decision &Carrier::decisionOn(const Shape &shape, bool isSaid, const runtime::De
 void Carrier::settle(Decision &decision, CallRequest &request, const Status &status, bool isUsable,
                      bool isFirst) const {
   if (status.isOk()) [[likely]] {
-    door()->countCarried(decision.sizeBytes); // first: the caller may end the program once the state says so
+    door()->countCarried(sizeOf(request, decision)); // first: the caller may end the program once the state says so
     request.state = CallRequest::State::Carried;
     return;
   }
@@ -148,7 +163,7 @@ void Carrier::settle(Decision &decision, CallRequest &request, const Status &sta
   case StatusCode::InvalidArgument:
     if (isNamed)
       break;
-    return forward("memory or devices that Kolo cannot use");
+    return forward(unusableMemory);
   case StatusCode::OutOfMemory:
     return forward("no memory for Kolo");
   default:
@@ -193,6 +208,21 @@ std::vector<RequestPointer> submitAll(std::span<const Submission> group) {
 void Carrier::end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Leave how) {
   if (how == Leave::Aborted && communicator)
     runAside([last = std::move(communicator)] {}, abortedMs);
+}
+
+static std::optional<int> readGroupMs() {
+  constexpr int otherwise = 100, most = 3600000;
+  const char *text = secure_getenv("KOLO_NCCL_GROUP_MS");
+  if (!text || !*text)
+    return otherwise;
+  char *end = nullptr;
+  long value = std::strtol(text, &end, 10);
+  return end == text || *end || value < 0 || value > most ? std::nullopt : std::optional(static_cast<int>(value));
+}
+
+std::optional<int> groupMs() {
+  static const std::optional<int> read = readGroupMs();
+  return read;
 }
 
 int timeoutMs() {

@@ -2,9 +2,11 @@
 
 #include "Own.h"
 #include "Process.h"
+#include "Transfers.h"
 
 #include <algorithm>
 #include <exception>
+#include <list>
 #include <utility>
 
 namespace kolo::nccl {
@@ -13,40 +15,74 @@ namespace {
 struct Group {
   int depth = 0;
   std::vector<QueuedCall> calls;
+  std::vector<Transfer> transfers;
   std::vector<Creation> creations;
   std::vector<Registration> registrations;
   std::vector<std::shared_ptr<Member>> flushed;
 };
 thread_local Group group;
 
+/// The group's sends and receives by rank, in the order of communicators that is the same on all ranks.
+std::list<TransferGroup> divide(const Group &ended) {
+  std::map<std::pair<Key, Member *>, std::vector<Transfer>> byMember;
+  for (const Transfer &each : ended.transfers)
+    byMember[{each.member->key, each.member.get()}].push_back(each);
+  std::list<TransferGroup> divided;
+  for (auto &[of, transfers] : byMember)
+    divided.emplace_back(std::move(transfers), std::ranges::none_of(ended.calls, [&](const QueuedCall &call) {
+                           return call.member.get() == of.second;
+                         }));
+  return divided;
+}
+
+/// Has the ranks agree on sends and receives. A thread's other ranks may be peers, so no one is awaited alone.
+void agree(std::list<TransferGroup> &groups) {
+  for (TransferGroup &each : groups)
+    each.begin();
+  std::vector<TransferGroup *> pending;
+  for (TransferGroup &each : groups)
+    pending.push_back(&each);
+  for (int numLooks = 0;; pause(numLooks)) {
+    std::erase_if(pending, [](TransferGroup *each) { return each->look(); });
+    if (pending.empty())
+      return;
+  }
+}
+
 /// Carried calls come first, as the real library puts collectives before sends; the others go to its own group. A call
 /// may wait for its peers, so all ranks go through their communicators in the same order.
-Code performQueued(const std::vector<QueuedCall> &calls) {
+Code performQueued(const std::vector<QueuedCall> &calls, const std::list<TransferGroup> &transfers) {
   std::vector<const QueuedCall *> order;
   for (const QueuedCall &call : calls)
     order.push_back(&call);
   std::ranges::sort(order, {}, [](const QueuedCall *call) { return std::pair(call->member->key, call); });
+  for (const TransferGroup &each : transfers)
+    if (const QueuedCall *call = each.call())
+      order.push_back(call);
   std::vector<Submission> submissions;
   for (const QueuedCall *call : order)
     submissions.push_back({call->member->carrier.get(), call->member->rank, &call->shape, call->buffers, call->stream});
   std::vector<RequestPointer> requests = submitAll(submissions);
   Code first = Code::Success;
+  auto note = [&](Code code) { first = first == Code::Success ? code : first; };
   for (size_t number = 0; number < order.size(); ++number) {
     const QueuedCall &call = *order[number];
     call.member->carrier->await(call.member->rank, requests[number]);
     std::optional<Code> code = outcome(*call.member, *requests[number]);
-    if (!code)
-      code = call.forward();
-    if (first == Code::Success)
-      first = *code;
+    note(code ? *code : call.forward());
   }
+  for (const TransferGroup &each : transfers)
+    if (!each.call())
+      note(each.forward());
   return first;
 }
 
 /// Lets no exception keep the real library's group from being ended.
 Code perform(const Group &ended) {
   try {
-    Code code = performQueued(ended.calls);
+    std::list<TransferGroup> transfers = divide(ended);
+    agree(transfers);
+    Code code = performQueued(ended.calls, transfers);
     for (const std::shared_ptr<Member> &member : ended.flushed)
       if (Code own = settle(*member, member->carrier->flush(member->rank)); code == Code::Success)
         code = own;
@@ -60,6 +96,7 @@ Code perform(const Group &ended) {
 
 bool isInGroup() { return group.depth != 0; }
 void queue(QueuedCall call) { group.calls.push_back(std::move(call)); }
+void queue(Transfer transfer) { group.transfers.push_back(std::move(transfer)); }
 void queue(Registration registration) { group.registrations.push_back(std::move(registration)); }
 Code flush(std::shared_ptr<Member> member) {
   if (!isInGroup())
@@ -133,9 +170,11 @@ Code GroupSimulateEnd(void *information) {
   }
   Group ended = std::exchange(group, {});
   Code first = Code::Success;
+  auto note = [&](Code code) { first = first == Code::Success ? code : first; };
   for (const QueuedCall &call : ended.calls)
-    if (Code code = call.forward(); first == Code::Success)
-      first = code;
+    note(call.forward());
+  for (const Transfer &each : ended.transfers)
+    note(each.forward());
   Code code = forward(real().functions.GroupSimulateEnd, "ncclGroupSimulateEnd", information);
   code = finish(std::move(ended.creations), code);
   return first == Code::Success ? code : first;

@@ -16,8 +16,22 @@ struct QueuedCall {
   std::function<Code()> forward;
 };
 
+/// A send or a receive, with NCCL's own numbers.
+struct Transfer {
+  std::shared_ptr<Member> member; // null: the real library gets it at once
+  uint8_t use;                    // sendsTo or receivesFrom: see GroupBoard.h
+  void *memory;
+  size_t count;
+  int type, peer;
+  Comm comm;
+  Stream stream;
+
+  Code forward() const;
+};
+
 bool isInGroup();
 void queue(QueuedCall call);
+void queue(Transfer transfer);
 void queue(Registration registration);
 /// Waits for the calls of a communicator that is carried: at once, or at the end of the group. Returns their failure.
 Code flush(std::shared_ptr<Member> member);

@@ -22,6 +22,7 @@ CallArguments argumentsOf(const Decision &decision, const RankBuffers &buffers) 
   CallArguments arguments = decision.arguments;
   arguments.input = buffers.input;
   arguments.output = buffers.output;
+  arguments.blocks = buffers.blocks;
   return arguments;
 }
 
@@ -42,6 +43,37 @@ Result<std::shared_ptr<HostCarrier>> HostCarrier::connect(const runtime::AllGath
   return std::shared_ptr<HostCarrier>(new HostCarrier(size, hasPeersHere, std::move(made).value()));
 }
 
+/// Blocks of their own lengths run in one piece, and internal memory has room for a longest one in place of each.
+bool HostCarrier::isTooLarge(const Shape &shape) const {
+  constexpr int64_t most = int64_t(64) << 20;
+  return shape.hasTables && shape.memory == MemoryKind::Ordinary && shape.count > most / numRanks;
+}
+
+constexpr const char *tooLarge = "blocks too large for Kolo to copy";
+
+Examined HostCarrier::examine(int rank, const Shape &shape, const RankBuffers &buffers,
+                              const std::array<size_t, 2> &sizeBytes) {
+  std::scoped_lock lock(mutex);
+  if (!communicator)
+    return {"communicator that was aborted", {}};
+  Examined examined;
+  const void *const addresses[] = {buffers.input, buffers.output};
+  for (size_t role : {size_t(0), size_t(1)}) {
+    Result<uint64_t> window = communicator->windowOf(addresses[role], sizeBytes[role]);
+    if (!window.isOk())
+      return {unusableMemory, {}};
+    examined.windows[role] = *window;
+  }
+  Shape asked = shape;
+  asked.memory = communicator->memoryFor(shape.kind, {&buffers, 1});
+  const Decision &decision = decisionOn(asked, rank == 0, &*communicator);
+  if (!decision.plugin)
+    examined.whyNot = decision.reason;
+  else if (isTooLarge(asked))
+    examined.whyNot = tooLarge;
+  return examined;
+}
+
 /// Null: the call does not run, and `request` says what becomes of it.
 Decision *HostCarrier::decideOn(int rank, const RankBuffers &buffers, CallRequest &request) {
   Shape &shape = request.shape;
@@ -53,12 +85,12 @@ Decision *HostCarrier::decideOn(int rank, const RankBuffers &buffers, CallReques
   }
   shape.memory = numWindows ? communicator->memoryFor(shape.kind, {&buffers, 1}) : MemoryKind::Ordinary;
   Decision &decision = decisionOn(shape, rank == 0, &*communicator);
-  if (decision.plugin) [[likely]]
+  if (decision.plugin && !isTooLarge(shape)) [[likely]]
     return &decision;
   if (!shape.program.empty()) {
     failUnknown(request);
   } else {
-    request.reason = decision.reason;
+    request.reason = decision.plugin ? tooLarge : decision.reason;
     request.state = CallRequest::State::Forwarded;
   }
   return nullptr;
@@ -72,6 +104,7 @@ void HostCarrier::conclude(int rank, Decision &decision, CallRequest &request, c
 RequestPointer HostCarrier::submit(int rank, const Shape &shape, const RankBuffers &buffers, Stream stream) {
   auto request = std::make_shared<CallRequest>();
   request->shape = shape;
+  request->buffers = buffers;
   std::scoped_lock lock(mutex);
   if (Decision *decision = decideOn(rank, buffers, *request))
     conclude(rank, *decision, *request, communicator->run(*decision->plugin, argumentsOf(*decision, buffers), stream));
@@ -96,6 +129,7 @@ std::vector<RequestPointer> HostCarrier::submitTogether(std::span<const Submissi
   for (const Submission &each : group) {
     const RequestPointer &request = requests.emplace_back(std::make_shared<CallRequest>());
     request->shape = *each.shape;
+    request->buffers = each.buffers;
     HostCarrier &carrier = *each.carrier->ofOneRank();
     Decision *decision = carrier.decideOn(each.rank, each.buffers, *request);
     if (!decision)

@@ -18,6 +18,14 @@ void LocalCarrier::attach(int rank, int device) {
   devices[static_cast<size_t>(rank)] = device;
 }
 
+/// Kernels access all buffers where they are, and the runtime sees those of all ranks before it starts a call.
+Examined LocalCarrier::examine(int rank, const Shape &shape, const runtime::RankBuffers &buffers,
+                               const std::array<size_t, 2> &sizeBytes) {
+  std::scoped_lock lock(mutex);
+  const Decision &decision = decisionOn(shape, rank == 0);
+  return {decision.plugin ? nullptr : decision.reason, {}};
+}
+
 RequestPointer LocalCarrier::submit(int rank, const Shape &shape, const runtime::RankBuffers &buffers, Stream stream) {
   auto request = std::make_shared<CallRequest>();
   request->shape = shape;

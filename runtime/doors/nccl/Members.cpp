@@ -4,6 +4,7 @@
 #include "Process.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <shared_mutex>
 #include <thread>
 
@@ -32,6 +33,12 @@ struct Last {
   uint64_t numRemoved = 0;
 };
 thread_local Last last;
+
+[[gnu::destructor]] void hideAtEnd() {
+  std::unique_lock lock(registry().mutex, std::try_to_lock);
+  for (auto entry = registry().members.begin(); lock && entry != registry().members.end(); ++entry)
+    entry->second->groups.hideAtEnd();
+}
 
 bool askForRanks(Member &member) {
   const RealFunctions &functions = real().functions;
@@ -66,7 +73,11 @@ Code add(const Creation &creation) {
     wantStatistics();
   if (member->rank == 0 && door()->logLevel() != LogLevel::Off)
     print((member->isNonBlocking ? "communicator: " : "communicator of " + std::to_string(member->size) + " ranks: ") +
-          (member->carrier ? "carried where a plugin has a program" : std::string("forwarded: ") + member->whyNot));
+          (!member->carrier ? std::string("forwarded: ") + member->whyNot
+           : member->areOnOneHost
+               ? "carried where a plugin has a program"
+               : "carried where a plugin has a program; groups of sends and receives are forwarded: ranks on several "
+                 "hosts"));
   std::unique_lock lock(registry().mutex);
   registry().members[comm] = std::move(member);
   ++registry().numRemoved; // of an older communicator with this handle
@@ -111,11 +122,50 @@ void Member::hideBoards() {
   boards.clear();
 }
 
+GroupBoard *GroupAccess::board(const Member &member) {
+  std::scoped_lock lock(mutex);
+  if (opened || isClosed)
+    return opened.get();
+  isClosed = !member.areOnOneHost || member.size > GroupBoard::mostRanks || groupMs() == 0;
+  if (isClosed)
+    return nullptr;
+  Result<std::unique_ptr<GroupBoard>> made =
+      GroupBoard::open(member.key, ownNote(false).host, member.rank, member.size);
+  isClosed = !made.isOk();
+  if (made.isOk())
+    opened = std::move(made).value();
+  else
+    print("groups of sends and receives of rank " + std::to_string(member.rank) +
+          " are forwarded: " + made.status().message());
+  return opened.get();
+}
+
+void GroupAccess::leave() {
+  std::scoped_lock lock(mutex);
+  isClosed = true;
+  if (opened)
+    opened->leave();
+}
+
+void GroupAccess::hideAtEnd() {
+  std::unique_lock lock(mutex, std::try_to_lock);
+  if (lock && opened && pid == getpid())
+    opened->hide();
+}
+
+runtime::Status Member::leave(Leave how) {
+  groups.leave();
+  return carrier->leave(rank, how);
+}
+
 Code begin(Creation &creation) {
   if (!real().failure.empty())
     return answerMissing<Code>("ncclCommInitRank");
   if (!door())
     return fail(Code::InvalidUsage, doorFailure().message());
+  if (!groupMs())
+    return fail(Code::InvalidUsage, std::string("KOLO_NCCL_GROUP_MS='") + secure_getenv("KOLO_NCCL_GROUP_MS") +
+                                        "' is not a number of milliseconds from 0 to 3600000");
   Result<std::shared_ptr<Board>> board = Board::pin(creation.key, ownNote(creation.isNonBlocking));
   if (board.isOk())
     creation.board = std::move(board).value();

@@ -3,12 +3,34 @@
 #pragma once
 
 #include "Carrier.h"
+#include "GroupBoard.h"
+
+#include <unistd.h>
 
 #include <memory>
 #include <mutex>
 #include <vector>
 
 namespace kolo::nccl {
+
+struct Member;
+
+/// A rank's way to the board on which ranks agree on groups of sends and receives. For any thread.
+class GroupAccess {
+public:
+  /// The first call opens the board. Null: such groups are forwarded, because ranks are on several hosts, for example.
+  GroupBoard *board(const Member &member);
+  /// This rank takes part in no group any more.
+  void leave();
+  /// At the end of the process: where some rank has not come to the board yet, its name is still there.
+  void hideAtEnd();
+
+private:
+  std::mutex mutex;
+  std::unique_ptr<GroupBoard> opened;
+  bool isClosed = false;      // none is opened any more
+  const pid_t pid = getpid(); // a child that was forked ends alone
+};
 
 /// One rank's end of an NCCL communicator.
 struct Member {
@@ -21,11 +43,16 @@ struct Member {
   int64_t numSplits = 0, numShrinks = 0;
   std::atomic<Code> failure = Code::Success; // that was said
   std::map<Window, void *> windows;          // the begin of each window that peers access directly
+  bool areOnOneHost = false;                 // all ranks
+  GroupAccess groups;
+  const char *saidOfGroups = nullptr; // why a group of sends and receives was forwarded, as it was said last
 
   /// Keeps a board, on which ranks of a non-blocking communicator may still pin notes: this one, or a child.
   void keep(std::shared_ptr<Board> board);
   /// Hides the boards that are kept: all ranks have come.
   void hideBoards();
+  /// Has the carrier leave, and this rank take part in no group.
+  runtime::Status leave(Leave how);
 
 private:
   std::mutex mutex; // of `boards`: any thread may ask for errors

@@ -1,0 +1,267 @@
+// Ranks that agree on groups of sends and receives: all of them decide alike, however late they come.
+#include "doors/nccl/GroupBoard.h"
+
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
+using namespace kolo::nccl;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr PeerUse both = sendsTo | receivesFrom;
+constexpr uint64_t host = 1;
+
+std::unique_ptr<GroupBoard> openBoard(const Key &key, int rank, int size) {
+  auto board = GroupBoard::open(key, host, rank, size);
+  EXPECT_TRUE(board.isOk()) << board.status().message();
+  return std::move(board).value();
+}
+
+EnteredGroup groupOf(std::vector<PeerUse> peers, int64_t longest = 1) { return {std::move(peers), longest, {}}; }
+
+GroupVerdict await(GroupBoard &board) {
+  for (int numLooks = 0;; pause(numLooks))
+    if (std::optional<GroupVerdict> verdict = board.look())
+      return *verdict;
+}
+
+/// What a step of a program does between two ranks: the same on both, but for the direction.
+struct Step {
+  std::vector<std::vector<bool>> sends; // by sender and receiver
+  int splitting;                        // the rank that calls without a group; -1: none does
+
+  std::vector<PeerUse> peersOf(size_t rank) const {
+    std::vector<PeerUse> peers;
+    for (size_t peer = 0; peer < sends.size(); ++peer)
+      peers.push_back(static_cast<PeerUse>((sends[rank][peer] ? sendsTo : 0) | (sends[peer][rank] ? receivesFrom : 0)));
+    return peers;
+  }
+  bool namesAll(size_t rank) const {
+    const std::vector<PeerUse> peers = peersOf(rank);
+    for (size_t peer = 0; peer < peers.size(); ++peer)
+      if (peer != rank && peers[peer] == 0)
+        return false;
+    return true;
+  }
+  bool isComplete() const {
+    bool all = splitting < 0;
+    for (size_t rank = 0; rank < sends.size(); ++rank)
+      all &= namesAll(rank);
+    return all;
+  }
+};
+
+std::vector<Step> makeSteps(size_t numRanks, unsigned seed) {
+  std::minstd_rand random(seed + 1);
+  random.discard(7);
+  std::vector<Step> steps;
+  for (int number = 0; number < 200; ++number) {
+    const unsigned share = std::vector<unsigned>{10, 10, 8, 5}[random() % 4]; // of 10 blocks that are not empty
+    Step step{std::vector(numRanks, std::vector<bool>(numRanks)), -1};
+    for (std::vector<bool> &row : step.sends)
+      for (size_t peer = 0; peer < numRanks; ++peer)
+        row[peer] = random() % 10 < share;
+    if (random() % 6 == 0)
+      step.splitting = static_cast<int>(random() % numRanks);
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
+
+/// Runs the steps as `rank`, at random times. What became of each: 1 if it was carried.
+std::vector<int> runSteps(const std::vector<Step> &steps, const Key &key, size_t rank, unsigned seed, milliseconds most,
+                          int sleepsOneIn) {
+  auto board = openBoard(key, static_cast<int>(rank), static_cast<int>(steps.front().sends.size()));
+  std::minstd_rand random(seed * 64 + static_cast<unsigned>(rank) + 1);
+  random.discard(7);
+  std::vector<int> carried;
+  for (const Step &step : steps) {
+    if (random() % static_cast<unsigned>(sleepsOneIn) == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
+    const std::vector<PeerUse> peers = step.peersOf(rank);
+    const bool isAlone = static_cast<size_t>(step.splitting) == rank;
+    carried.push_back(0);
+    if (isAlone || !step.namesAll(rank)) {
+      board->count(peers);
+      continue;
+    }
+    const size_t numRanks = peers.size(), longest = 100 * ((rank + 1) % numRanks + 1); // not that of the last rank
+    board->enter(groupOf(peers, static_cast<int64_t>(longest)), most);
+    const GroupVerdict verdict = await(*board);
+    carried.back() = verdict.isCarried;
+    if (verdict.isCarried)
+      EXPECT_EQ(verdict.bound, boundOf(static_cast<int64_t>(100 * numRanks)));
+  }
+  return carried;
+}
+
+std::vector<std::vector<int>> runAll(const std::vector<Step> &steps, unsigned seed, milliseconds most,
+                                     int sleepsOneIn) {
+  const Key key = freshKey().value();
+  std::vector<std::vector<int>> carried(steps.front().sends.size());
+  std::vector<std::jthread> threads;
+  for (size_t rank = 0; rank < carried.size(); ++rank)
+    threads.emplace_back([&, rank] { carried[rank] = runSteps(steps, key, rank, seed, most, sleepsOneIn); });
+  threads.clear();
+  return carried;
+}
+
+/// What ranks hear for which one thread looks in turns.
+std::vector<GroupVerdict> awaitAll(std::vector<GroupBoard *> boards) {
+  std::vector<GroupVerdict> verdicts(boards.size());
+  for (size_t numKnown = 0, numLooks = 0; numKnown < boards.size() && numLooks < 100000000; ++numLooks)
+    for (size_t rank = 0; rank < boards.size(); ++rank)
+      if (std::optional<GroupVerdict> verdict = boards[rank] ? boards[rank]->look() : std::nullopt) {
+        verdicts[rank] = *verdict;
+        boards[rank] = nullptr;
+        ++numKnown;
+      }
+  return verdicts;
+}
+
+void expectAlike(const std::vector<std::vector<int>> &carried, unsigned seed) {
+  for (const std::vector<int> &each : carried)
+    EXPECT_EQ(each, carried.front()) << "seed " << seed;
+}
+
+} // namespace
+
+TEST(GroupBoard, CarriesExactlyTheStepsInWhichAllRanksNameEachOther) {
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    const std::vector<Step> steps = makeSteps(2 + seed, seed);
+    const auto carried = runAll(steps, seed, milliseconds(60000), 20);
+    expectAlike(carried, seed);
+    for (size_t number = 0; number < steps.size(); ++number)
+      EXPECT_EQ(carried.front()[number], steps[number].isComplete()) << "seed " << seed << ", step " << number;
+  }
+}
+
+/// Ranks that wait too shortly give up at any time.
+TEST(GroupBoard, DecidesAlikeWhenRanksGiveUp) {
+  int numCarried = 0, numGivenUp = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    const std::vector<Step> steps = makeSteps(2 + seed % 4, seed);
+    const auto carried = runAll(steps, seed, milliseconds(seed % 3), 3);
+    expectAlike(carried, seed);
+    for (size_t number = 0; number < steps.size(); ++number) {
+      numCarried += carried.front()[number];
+      numGivenUp += steps[number].isComplete() && !carried.front()[number];
+      EXPECT_LE(carried.front()[number], steps[number].isComplete());
+    }
+  }
+  EXPECT_GT(numCarried, 0);
+  EXPECT_GT(numGivenUp, 0);
+}
+
+TEST(GroupBoard, DoesNotCarryGroupsOfDifferentTransfers) {
+  const Key key = freshKey().value();
+  auto first = openBoard(key, 0, 2), second = openBoard(key, 1, 2);
+  second->count(0, receivesFrom); // what rank 0 sends now comes to the group before this one
+  first->enter(groupOf({0, both}), milliseconds(60000));
+  second->enter(groupOf({both, 0}), milliseconds(100));
+  for (const GroupVerdict &verdict : awaitAll({first.get(), second.get()}))
+    EXPECT_FALSE(verdict.isCarried);
+  first->count(1, sendsTo); // which rank 1's group has received
+  first->enter(groupOf({0, both}), milliseconds(60000));
+  second->enter(groupOf({both, 0}), milliseconds(60000));
+  for (const GroupVerdict &verdict : awaitAll({first.get(), second.get()}))
+    EXPECT_TRUE(verdict.isCarried);
+}
+
+TEST(GroupBoard, DoesNotCarryGroupsInDifferentWindows) {
+  const Key key = freshKey().value();
+  auto first = openBoard(key, 0, 2), second = openBoard(key, 1, 2);
+  first->enter({{both, both}, 8, {1, 2}}, milliseconds(60000));
+  second->enter({{both, both}, 8, {1, 1}}, milliseconds(60000));
+  for (const GroupVerdict &verdict : awaitAll({first.get(), second.get()}))
+    EXPECT_FALSE(verdict.isCarried || verdict.isTimeout);
+}
+
+/// Rank 2 comes to a group that the others have forwarded, when they have entered the next one. That is still carried.
+TEST(GroupBoard, CarriesTheGroupAfterOneThatOneRankComesToLate) {
+  const Key key = freshKey().value();
+  std::vector<std::unique_ptr<GroupBoard>> boards;
+  std::vector<GroupBoard *> all;
+  for (int rank = 0; rank < 3; ++rank)
+    all.push_back(boards.emplace_back(openBoard(key, rank, 3)).get());
+  const std::vector<PeerUse> peers = {both, both, both};
+  for (int rank : {0, 1}) {
+    all[static_cast<size_t>(rank)]->count(peers);
+    all[static_cast<size_t>(rank)]->enter(groupOf(peers), milliseconds(60000));
+  }
+  all[2]->enter(groupOf(peers), milliseconds(60000));
+  EXPECT_FALSE(awaitAll({all[2]}).front().isCarried);
+  all[2]->enter(groupOf(peers), milliseconds(60000));
+  for (const GroupVerdict &verdict : awaitAll(all))
+    EXPECT_TRUE(verdict.isCarried);
+}
+
+TEST(GroupBoard, WaitsForNobodyWhoHasLeft) {
+  const Key key = freshKey().value();
+  auto first = openBoard(key, 0, 2), second = openBoard(key, 1, 2);
+  second->leave();
+  first->enter(groupOf({0, both}), milliseconds(60000));
+  const GroupVerdict verdict = await(*first);
+  EXPECT_FALSE(verdict.isCarried || verdict.isTimeout);
+}
+
+TEST(GroupBoard, WaitsForLessTimeAfterItHasWaitedInVain) {
+  const Key key = freshKey().value();
+  auto first = openBoard(key, 0, 2), second = openBoard(key, 1, 2);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int number = 0; number < 20; ++number) {
+    first->enter(groupOf({0, both}), milliseconds(64));
+    EXPECT_TRUE(await(*first).isTimeout);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(64 * 20 / 2));
+  for (int number = 0; number < 20; ++number)
+    second->count(0, both);
+  first->enter(groupOf({0, both}), milliseconds(60000 << 10));
+  second->enter(groupOf({both, 0}), milliseconds(60000));
+  for (const GroupVerdict &verdict : awaitAll({first.get(), second.get()}))
+    EXPECT_TRUE(verdict.isCarried);
+}
+
+TEST(GroupBoard, WaitsInFullForRanksThatComeToTheSameGroupsLate) {
+  const Key key = freshKey().value();
+  auto first = openBoard(key, 0, 2), second = openBoard(key, 1, 2);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int number = 0; number < 5; ++number) {
+    first->enter(groupOf({0, both}), milliseconds(20));
+    EXPECT_TRUE(await(*first).isTimeout);
+    second->enter(groupOf({both, 0}), milliseconds(60000));
+    const GroupVerdict late = await(*second); // sees that it is late
+    EXPECT_FALSE(late.isCarried || late.isTimeout);
+  }
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(5 * 20));
+}
+
+/// The numbers of rounds come again. The first one is as that of the last carried round of new memory.
+TEST(GroupBoard, CarriesNothingUnasked) {
+  const Key key = freshKey().value();
+  auto memory = SharedMemory::open(childOf(key, Descent::Groups, 0, 0), host, 4096);
+  ASSERT_TRUE(memory.isOk());
+  static_cast<std::atomic<uint64_t> *>(memory->data())->store((uint64_t(1) << 29) - 1);
+  auto first = openBoard(key, 0, 2), second = openBoard(key, 1, 2);
+  for (int number = 0; number < 3; ++number) {
+    first->enter(groupOf({0, both}), milliseconds(0));
+    EXPECT_FALSE(await(*first).isCarried);
+  }
+}
+
+TEST(GroupBoard, BoundsBlocksByPowersOfTwo) {
+  EXPECT_EQ(boundOf(0), 1);
+  EXPECT_EQ(boundOf(1), 1);
+  EXPECT_EQ(boundOf(3), 4);
+  EXPECT_EQ(boundOf(4096), 4096);
+  EXPECT_EQ(boundOf(4097), 8192);
+  EXPECT_EQ(boundOf((int64_t(1) << 58) + 1), int64_t(1) << 59);
+}
