@@ -239,6 +239,7 @@ TEST(Failure, LeavesNothingBehind) {
   int shared = countSharedMemory(), descriptors = countDescriptors();
   for (int round = 0; round < 2; ++round) {
     auto forked = ForkedRanks::create(2);
+    Meeting called;
     auto said = runProcesses(
         2,
         [&](int rank) -> std::string {
@@ -248,14 +249,16 @@ TEST(Failure, LeavesNothingBehind) {
             auto window = communicator->allocate(1 << 20);
             auto remote = communicator->exchange(*window);
             std::string wrong = expectStatus(runProgram(*communicator, "scratchAllReduce"), StatusCode::Ok);
+            called.waitForAll(3); // with the process that kills
             (void)runProgram(*communicator, "hang");
             if (!wrong.empty())
               return wrong;
           }
           return countDescriptors() == before ? "" : "descriptors leaked";
         },
-        [](const std::vector<int> &pids) {
-          std::this_thread::sleep_for(milliseconds(300));
+        [&](const std::vector<int> &pids) {
+          called.waitForAll(3);
+          std::this_thread::sleep_for(milliseconds(100));
           kill(pids[1], SIGKILL);
         });
     EXPECT_EQ(said[0], "");
