@@ -248,7 +248,7 @@ TEST(DeviceHosts, ARankThatIsStoppedIsMissed) {
                isFull ? "waited for room for what it sends to rank 1 from device" : "waited for rank 1 on device",
                isFull ? "flood.cpp:5" : "far.cpp:71"});
         },
-        800,
+        2000,
         [](const std::vector<int> &pids) {
           std::this_thread::sleep_for(std::chrono::seconds(3));
           kill(pids[1], SIGKILL);

@@ -118,7 +118,7 @@ TEST(NetworkMemory, AKernelThatWaitsInVainLeavesNothingRegistered) {
       Member member(host, {"networkHang", 10, 2}, {.lanes = 2, .timeoutMs = 300});
       return expectFailure(member.finish(), StatusCode::Timeout, {"program networkHang, far.cpp:", "(host host"});
     };
-    EXPECT_EQ(run({.provider = provider}, body, 300), "") << provider;
+    EXPECT_EQ(run({.provider = provider}, body, 2000), "") << provider;
     EXPECT_EQ(nics().numRegions, 0U) << provider;
     EXPECT_EQ(nics().numClosedInUse, 0U) << provider;
   }
