@@ -282,7 +282,7 @@ TEST(NetworkMemory, OfHipIsFlushedBeforeItIsSent) {
   ScopedVariable driver("KOLO_HIP_DRIVER", KOLO_TEST_HIP_STANDIN), hasPath("KOLO_STANDIN_HDP", "1");
   EXPECT_EQ(run({},
                 [](Communicator &host) {
-                  Member member(host, {"networkFlood", chunk, 2}, onHip);
+                  Member member(host, {"networkFlood", chunkElements, 2}, onHip);
                   (void)storedTo(rankOf(member));
                   return member.finish().message();
                 }),
