@@ -567,19 +567,19 @@ constexpr struct {
 constexpr struct {
   const char *name;
   void (*run)(OwnRanks &);
-} checks[] = {{"random", checkRandom},
-              {"hasty", checkHasty},
-              {"late", checkLateGroup},
-              {"estimate", checkEstimate},
-              {"large", checkLargeBlocks},
-              {"capture", checkCapturedGroup},
-              {"communicators", checkTwoCommunicators},
-              {"windows", checkGroupInWindows}};
+} groupChecks[] = {{"random", checkRandom},
+                   {"hasty", checkHasty},
+                   {"late", checkLateGroup},
+                   {"estimate", checkEstimate},
+                   {"large", checkLargeBlocks},
+                   {"capture", checkCapturedGroup},
+                   {"communicators", checkTwoCommunicators},
+                   {"windows", checkGroupInWindows}};
 
 } // namespace
 
 bool runGroups(OwnRanks &here, const std::string &name) {
-  for (const auto &each : checks)
+  for (const auto &each : groupChecks)
     if (name == each.name)
       return each.run(here), true;
   for (const auto &each : apart)
