@@ -379,6 +379,46 @@ static void worth(void) {
   free(out);
 }
 
+/* One call of each function that moves blocks of so many integers from or to a root, or from rank to rank. */
+static void oneWay(int count, int root) {
+  int *own = malloc(sizeof(int) * (size_t)count), *all = malloc(sizeof(int) * (size_t)(count * size));
+  const int last = count - 1, sum = size * (size - 1) / 2, before = rank * (rank - 1) / 2;
+  for (int i = 0; i < count; ++i)
+    own[i] = rank;
+  MPI_Gather(own, count, MPI_INT, all, count, MPI_INT, root, MPI_COMM_WORLD);
+  for (int i = 0; rank == root && i < size; ++i)
+    check(all[i * count + last] == i, "gather");
+  MPI_Scatter(all, count, MPI_INT, own, count, MPI_INT, root, MPI_COMM_WORLD);
+  check(own[last] == rank, "scatter");
+  MPI_Reduce(own, all, count, MPI_INT, MPI_SUM, root, MPI_COMM_WORLD);
+  check(rank != root || all[last] == sum, "reduce");
+  MPI_Scan(own, all, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  check(all[last] == before + rank, "scan");
+  MPI_Exscan(own, all, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  check(rank == 0 || all[last] == before, "exscan");
+  MPI_Bcast(own, count, MPI_INT, root, MPI_COMM_WORLD);
+  check(own[last] == root, "broadcast");
+  free(all);
+  free(own);
+}
+
+/* Hundred calls of each function with less than 1 KiB, 60 all-reduces of 1 MiB, and ten of each again with less and
+ * with 1 KiB. */
+static void fewBytes(void) {
+  enum { count = 1 << 17, kilobyte = 256 };
+  double *in = calloc(count, sizeof(double)), *out = malloc(sizeof(double) * count);
+  for (int call = 0; call < 100; ++call)
+    oneWay(kilobyte - 1, call % size);
+  for (int call = 0; call < 60; ++call)
+    MPI_Allreduce(in, out, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  for (int call = 0; call < 10; ++call) {
+    oneWay(kilobyte - 1, call % size);
+    oneWay(kilobyte, call % size);
+  }
+  free(in);
+  free(out);
+}
+
 /* Nanoseconds of an all-reduce of 8 bytes: the least over some rounds. */
 static void speed(void) {
   double one = 1, sum = 0, best = 1;
@@ -409,6 +449,7 @@ int main(int argc, char **argv) {
                                {"alike", alike},
                                {"speed", speed},
                                {"worth", worth},
+                               {"few-bytes", fewBytes},
                                {"named", named},
                                {"named-apart", namedApart}};
   return runCase(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -22,6 +22,7 @@ struct BlockOfCall {
   int count = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
   MPI_Op operation = MPI_OP_NULL; // null: data only moves
+  bool isOneWay = false;          // some rank of an MPI library sends its part and goes on
 };
 
 /// A call as all ranks of the communicator see it. The choice depends on nothing else.
@@ -105,6 +106,8 @@ private:
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
+  /// Whether the MPI library is faster; the same on all ranks.
+  bool isLeftToMpi(const BlockOfCall &block) const;
   /// Counts a call before the ranks connect. Returns whether it is time to connect.
   bool isWorthConnecting(const BlockOfCall &block);
   void connect(const runtime::AllGather &exchange);

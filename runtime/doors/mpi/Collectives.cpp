@@ -18,6 +18,13 @@ using kolo::runtime::CollectiveKind;
 namespace kolo::mpi {
 namespace {
 
+// In Open MPI each rank hears of the one before it, and goes on when it has told the next one.
+#ifdef OPEN_MPI
+constexpr bool scansAreOneWay = true;
+#else
+constexpr bool scansAreOneWay = false;
+#endif
+
 /// Block number `block` of `count` elements each.
 void *blockOf(const void *memory, int block, int count, MPI_Datatype type) {
   return static_cast<char *>(const_cast<void *>(memory)) + MPI_Aint(block) * count * extentOf(type);
@@ -105,7 +112,7 @@ KOLO_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count, MP
 KOLO_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
                             MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Reduce, "MPI_Reduce");
-  if (Carrier *carrier = enter(comm, {count, datatype, op})) {
+  if (Carrier *carrier = enter(comm, {count, datatype, op, true})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype, carrier->rank() == root ? 1 : 0);
     bool isInPlace = output.blocks && sendbuf == MPI_IN_PLACE;
@@ -151,7 +158,7 @@ KOLO_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const in
 KOLO_MPI_API int MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                           MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Scan, "MPI_Scan");
-  if (Carrier *carrier = enter(comm, {count, datatype, op})) {
+  if (Carrier *carrier = enter(comm, {count, datatype, op, scansAreOneWay})) {
     const char *whyNot = nullptr;
     Side output = sideOf(recvbuf, count, datatype);
     Side input = sendbuf == MPI_IN_PLACE ? output : sideOf(sendbuf, count, datatype);
@@ -165,7 +172,7 @@ KOLO_MPI_API int MPI_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Dat
 KOLO_MPI_API int MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
                             MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Exscan, "MPI_Exscan");
-  if (Carrier *carrier = enter(comm, {count, datatype, op})) {
+  if (Carrier *carrier = enter(comm, {count, datatype, op, scansAreOneWay})) {
     const char *whyNot = nullptr;
     // In place, the first rank has its input where the others have their outputs.
     Side input = sideOf(sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf, count, datatype);
@@ -179,7 +186,7 @@ KOLO_MPI_API int MPI_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_D
 
 KOLO_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Bcast, "MPI_Bcast");
-  if (Carrier *carrier = enter(comm, {count, datatype})) {
+  if (Carrier *carrier = enter(comm, {count, datatype, MPI_OP_NULL, true})) {
     bool isRoot = carrier->rank() == root;
     Side output = sideOf(buffer, count, datatype), input = output;
     input.blocks = isRoot ? 1 : 0;
@@ -193,8 +200,8 @@ KOLO_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int r
 KOLO_MPI_API int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                             MPI_Datatype recvtype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Gather, "MPI_Gather");
-  const BlockOfCall block =
-      sendbuf == MPI_IN_PLACE ? BlockOfCall{recvcount, recvtype} : BlockOfCall{sendcount, sendtype};
+  BlockOfCall block = sendbuf == MPI_IN_PLACE ? BlockOfCall{recvcount, recvtype} : BlockOfCall{sendcount, sendtype};
+  block.isOneWay = true;
   if (Carrier *carrier = enter(comm, block)) {
     bool isRoot = carrier->rank() == root, isInPlace = isRoot && sendbuf == MPI_IN_PLACE;
     Side output = sideOf(recvbuf, recvcount, recvtype, isRoot ? carrier->size() : 0);
@@ -210,8 +217,8 @@ KOLO_MPI_API int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sen
 KOLO_MPI_API int MPI_Scatter(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                              MPI_Datatype recvtype, int root, MPI_Comm comm) {
   static auto *const next = nextDefinition(&MPI_Scatter, "MPI_Scatter");
-  const BlockOfCall block =
-      recvbuf == MPI_IN_PLACE ? BlockOfCall{sendcount, sendtype} : BlockOfCall{recvcount, recvtype};
+  BlockOfCall block = recvbuf == MPI_IN_PLACE ? BlockOfCall{sendcount, sendtype} : BlockOfCall{recvcount, recvtype};
+  block.isOneWay = true;
   if (Carrier *carrier = enter(comm, block)) {
     bool isRoot = carrier->rank() == root, isInPlace = isRoot && recvbuf == MPI_IN_PLACE;
     Side input = sideOf(sendbuf, sendcount, sendtype, isRoot ? carrier->size() : 0);
