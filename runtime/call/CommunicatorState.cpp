@@ -151,20 +151,15 @@ Status CommunicatorState::barrier() {
   if (Status status = exchange.catchUp(); !status.isOk())
     return status;
   Plan *const last = std::exchange(steady, nullptr);
-  Status status = meetInBarrier();
+  bool areAllHere = false;
+  Status status = segments->hasReleased() ? Status() : exchange.propose(planOfBarriers, {}, areAllHere);
+  if (status.isOk() && !areAllHere) { // peers hear of freed memory in records
+    nextRecord(Operation::Barrier);
+    status = exchangeRecords();
+  }
   if (status.isOk()) // ranks know of each other what they knew before
     steady = last;
   return status;
-}
-
-Status CommunicatorState::meetInBarrier() {
-  if (!segments->hasReleased()) { // of which peers hear in records
-    bool areAllHere = false;
-    if (Status status = exchange.propose(planOfBarriers, {}, areAllHere); !status.isOk() || areAllHere)
-      return status;
-  }
-  nextRecord(Operation::Barrier);
-  return exchangeRecords();
 }
 
 Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {

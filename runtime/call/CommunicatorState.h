@@ -100,7 +100,6 @@ private:
   Status join();
   Record &nextRecord(Operation operation);
   Status exchangeRecords();
-  Status meetInBarrier();
   Status confirmNews(const Status &own, std::span<const Location> named);
 
   Status runAsGiven(const PluginState &plugin, const CallArguments &arguments);
