@@ -28,7 +28,7 @@ constexpr const char *noMemory = "no memory or descriptors for Kolo";
 // Kolo saves up to a microsecond, and of 1 MiB some hundred. So the ranks connect when their calls could have saved as
 // much. Ranks cannot tell who of them has opened the door for another communicator, so each one counts both.
 constexpr int64_t worthOfCallBytes = 8 << 10, worthOfConnectingBytes = 48 << 20;
-// Of one-way calls with smaller blocks, MPI's take 0.2 to 0.8 of the time of Kolo's, in which more ranks wait.
+// One-way calls with smaller blocks are mostly faster in MPI libraries than in Kolo, where more ranks wait.
 constexpr int64_t leastOneWayBytes = 1 << 10;
 constexpr int firstNamedBarrier = 4;               // MPI_Ibarrier from which on its communicator is worth connecting
 constexpr size_t mostDecisions = 1024;             // programs call some hundred shapes on a communicator
