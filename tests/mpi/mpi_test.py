@@ -379,17 +379,32 @@ class Hpcc(MpiTest):
 class Scalapack(MpiTest):
     folder = f"/usr/lib/{os.uname().machine}-linux-gnu/scalapack/openmpi-tests"
 
-    def run_tester(self, name, least):
+    def edit(self, name, pattern, replacement):
+        path = os.path.join(self.directory, name)
+        with open(path) as file:
+            text, found = re.subn(pattern, replacement, file.read(), flags=re.MULTILINE)
+        self.assertEqual(found, 1, f"{name} has no such line")
+        with open(path, "w") as file:
+            file.write(text)
+
+    def run_tester(self, name, least, prepare=lambda: None):
         """What the tester says under the door."""
         program = os.path.join(self.folder, name)
         if not os.path.exists(program):
             skip("no ScaLAPACK testers (Debian: scalapack-mpi-test)")
         for path in glob.glob(self.folder + "/*.dat"):
             shutil.copy(path, self.directory)
+        prepare()
         return self.expectCarried(least, 4, program)
 
     def test_lu(self):
-        self.assertIn("240 tests completed and passed residual checks", self.run_tester("xdlu", 30000))
+        # PDGERFS has PDLACON read a variable that it never sets, on ranks without the solution's column, as valgrind
+        # tells. What these ranks call next depends on what was on the stack. So the tester leaves refinement out.
+        output = self.run_tester("xdlu", 2500, lambda: self.edit("LU.dat", r"^T\b(.*Iter\. Ref\.)", r"F\1"))
+        self.assertIn("240 tests completed and passed residual checks", output)
+
+    def test_ls(self):
+        self.assertIn("1152 tests completed and passed residual checks", self.run_tester("xdls", 40000))
 
     def test_sep(self):
         # With Open MPI alone, one of the 108 tests fails in some runs, too.
