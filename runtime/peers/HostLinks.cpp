@@ -80,16 +80,20 @@ Status HostLinks::meetNeighbours(std::span<const Endpoint> endpoints) {
 
 namespace {
 
-/// The roster in the control segment.
+/// The roster in the control segment. Ranks of this host have no endpoint there: nobody connects to them.
 class SharedRoster final : public EndpointTable {
 public:
-  SharedRoster(const Control &control, std::shared_ptr<const void> keeper)
-      : memory(control), owner(std::move(keeper)) {}
-  Endpoint endpointOf(int rank) const override { return memory.rosterEntries()[rank].endpoint; }
+  SharedRoster(const Control &control, std::shared_ptr<const void> keeper, int self)
+      : memory(control), owner(std::move(keeper)), ownHost(memory.rosterEntries()[self].hostPlusOne) {}
+  Endpoint endpointOf(int rank) const override {
+    const auto &entry = memory.rosterEntries()[rank];
+    return entry.hostPlusOne == ownHost ? Endpoint() : entry.endpoint;
+  }
 
 private:
   const Control memory;
   const std::shared_ptr<const void> owner;
+  const int32_t ownHost; // and one
 };
 
 HostMap mapIn(const Control &memory, int numHosts) {
@@ -126,7 +130,7 @@ Status HostLinks::connectBy(const Guide &guide, const SpeakerPlace &speaker, int
     return tellFailure(status);
   start(Hosts(mapIn(blocks, guide.numHosts), self), blocks);
   rosterRounds.reset();
-  status = net->know(std::make_shared<SharedRoster>(blocks, speaker.keeper));
+  status = net->know(std::make_shared<SharedRoster>(blocks, speaker.keeper, self));
   return status.isOk() ? replayEarly() : status;
 }
 

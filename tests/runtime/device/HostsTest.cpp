@@ -72,6 +72,27 @@ TEST(DeviceHosts, CallsOfManyShapesGrowWhatTheyNeed) {
             "");
 }
 
+TEST(DeviceHosts, RanksMayWaitLongForAnyRankOfTheirOwnHostOrAnother) {
+  EXPECT_EQ(onDevices(pairsOfRanks,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllReduce", 1000, 4});
+                        for (int late = 0; late < 4; ++late) {
+                          if (late == rankOf(member))
+                            std::this_thread::sleep_for(std::chrono::milliseconds(1000)); // peers then ask about it
+                          DeviceBuffer window = std::move(*member.communicator.allocate(rankOf(member), 4096));
+                          void *memory = window.data();
+                          Status status = member.communicator.registerWindow({&memory, 1}, 4096);
+                          std::string wrong = status.isOk() ? member.run(2) : status.message();
+                          if (status.isOk())
+                            wrong += member.communicator.deregisterWindow({&memory, 1}).message();
+                          if (!wrong.empty())
+                            return "rank " + std::to_string(late) + " is late: " + wrong;
+                        }
+                        return "";
+                      }),
+            "");
+}
+
 TEST(DeviceHosts, CallsBackToBackNeedNoWaitingBetweenThem) {
   EXPECT_EQ(onDevices(pairsOfRanks,
                       [&](Communicator &host) -> std::string {
