@@ -140,6 +140,8 @@ std::string findMisuse(const Recording &recording, const ExpressionRef &expressi
   bool usesEmptyTable = anyNode(expression, [](const Expression &node) { return node.table && node.table->empty(); });
   if (usesEmptyTable)
     return "uses a table without entries";
+  if (hasHugeConstants(expression))
+    return "has constants that are together beyond 64 bits";
   bool usesRoot = anyNode(expression, [](const Expression &node) { return node.kind == Kind::Root; });
   if (usesRoot && !traitsOf(recording.definition.collective.kind).hasRoot())
     return "uses the root of a collective that has none";

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -39,6 +40,62 @@ bool dependsOnRank(const ExpressionRef &expression) {
     return node.kind == Kind::Coordinate || node.kind == Kind::PeerCoordinate;
   });
 }
+
+namespace {
+
+class ConstantAdder {
+public:
+  bool isHuge(const ExpressionRef &expression) {
+    (void)of(*expression);
+    return hasOverflown;
+  }
+
+private:
+  /// Of a number: the constant that it adds to a sum, and to a product. Both are all of it if it is constant.
+  struct ConstantParts {
+    int64_t term = 0, factor = 1;
+    bool isConstant = false;
+  };
+  static ConstantParts whole(int64_t value) { return {value, value, true}; }
+
+  ConstantParts of(const Expression &node) {
+    if (auto found = known.find(&node); found != known.end())
+      return found->second;
+    return known[&node] = compute(node);
+  }
+
+  ConstantParts compute(const Expression &node) {
+    if (node.kind == Kind::Constant)
+      return whole(node.value);
+    std::vector<ConstantParts> parts;
+    for (const ExpressionRef &operand : node.operands)
+      parts.push_back(of(*operand));
+    if (node.kind == Kind::Pow2 && parts[0].isConstant && parts[0].term >= 0 && parts[0].term < 63)
+      return whole(int64_t(1) << parts[0].term);
+    if (node.kind != Kind::Add && node.kind != Kind::Sub && node.kind != Kind::Mul)
+      return {};
+    const bool isConstant = parts[0].isConstant && parts[1].isConstant;
+    const int64_t value = combine(node.kind, parts[0], parts[1]);
+    if (isConstant)
+      return whole(value);
+    return node.kind == Kind::Mul ? ConstantParts{0, value} : ConstantParts{value, 1};
+  }
+
+  int64_t combine(Kind kind, const ConstantParts &a, const ConstantParts &b) {
+    int64_t result = 0;
+    hasOverflown |= kind == Kind::Add   ? __builtin_add_overflow(a.term, b.term, &result)
+                    : kind == Kind::Sub ? __builtin_sub_overflow(a.term, b.term, &result)
+                                        : __builtin_mul_overflow(a.factor, b.factor, &result);
+    return result;
+  }
+
+  std::unordered_map<const Expression *, ConstantParts> known;
+  bool hasOverflown = false;
+};
+
+} // namespace
+
+bool hasHugeConstants(const ExpressionRef &expression) { return ConstantAdder().isHuge(expression); }
 
 static bool isSameNode(const Expression &a, const Expression &b) {
   return a.kind == b.kind && a.value == b.value && a.relation == b.relation && a.operands.size() == b.operands.size() &&

@@ -53,6 +53,9 @@ ExpressionRef makeLeaf(Expression::Kind kind, int64_t value, std::shared_ptr<con
 /// Whether `predicate` holds for any node.
 bool anyNode(const ExpressionRef &expression, const std::function<bool(const Expression &)> &predicate);
 bool dependsOnRank(const ExpressionRef &expression);
+/// Whether constants of a sum or a product in it are together beyond 64 bits. Passes that put constants together would
+/// make another number of them.
+bool hasHugeConstants(const ExpressionRef &expression);
 /// Structural equality, node by node.
 bool isSame(const ExpressionRef &a, const ExpressionRef &b);
 

@@ -184,13 +184,16 @@ LogicalResult IndexEvaluator::run(const Instruction &instruction) {
     break;
   }
   case Opcode::Add:
-    result = a + b;
+    if (__builtin_add_overflow(a, b, &result))
+      return instruction.op->emitError() << "the sum of " << a << " and " << b << " is beyond 64 bits on this mesh";
     break;
   case Opcode::Sub:
-    result = a - b;
+    if (__builtin_sub_overflow(a, b, &result))
+      return instruction.op->emitError() << a << " less " << b << " is beyond 64 bits on this mesh";
     break;
   case Opcode::Mul:
-    result = a * b;
+    if (__builtin_mul_overflow(a, b, &result))
+      return instruction.op->emitError() << "the product of " << a << " and " << b << " is beyond 64 bits on this mesh";
     break;
   case Opcode::FloorDiv:
   case Opcode::Div:

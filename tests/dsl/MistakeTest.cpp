@@ -135,6 +135,25 @@ TEST(Mistakes, ATableHasEntries) {
   });
 }
 
+TEST(Mistakes, ConstantsFitIntoANumberTogether) {
+  expectMistakes(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    const std::string huge = "has constants that are together beyond 64 bits";
+    mistakeBelow("the grid of 'output' " + huge);
+    c.output().grid(d, pow2(62) * 4 + 2);
+    mistakeBelow("the grid of 'a' " + huge);
+    c.scratch("a", c.output()).grid(pow2(40) * d * pow2(24));
+    mistakeBelow("the number of iterations " + huge);
+    c.loop((d + pow2(62)) + (d + pow2(62)), [](Index) {});
+    mistakeBelow("the number of iterations " + huge);
+    c.loop(0 - pow2(62) - pow2(62) - 1, [](Index) {});
+  });
+  expectMistakes(AllGather, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.loop(pow2(62) + (pow2(62) - 1) - pow2(31) * pow2(31) + pow(3, d) % 2, [](Index) {});
+  });
+}
+
 TEST(Mistakes, ATableDoesNotHideACoordinate) {
   expectMistakes(AllGather, line, [](Choreography &c) {
     auto [d] = c.dims<1>();

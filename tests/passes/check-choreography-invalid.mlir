@@ -418,6 +418,60 @@ kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes
 
 // -----
 
+// A product beyond 64 bits.
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %big = arith.constant 4611686018427387904 : index
+  // expected-error@below {{the product of 4611686018427387904 and 4 is beyond 64 bits on this mesh}}
+  %beyond = arith.muli %big, %n : index
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+// A sum beyond 64 bits.
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %big = arith.constant 9223372036854775807 : index
+  // expected-error@below {{the sum of 9223372036854775807 and 4 is beyond 64 bits on this mesh}}
+  %beyond = arith.addi %big, %n : index
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
+// A difference beyond 64 bits.
+kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = kolo.dim_size 0
+  %in = kolo.buffer input "in" grid() blocks 0 : !kolo.buffer<0>
+  %out = kolo.buffer output "out" grid(%n) blocks 1 : !kolo.buffer<1>
+  %big = arith.constant -9223372036854775806 : index
+  // expected-error@below {{-9223372036854775806 less 4 is beyond 64 bits on this mesh}}
+  %beyond = arith.subi %big, %n : index
+  kolo.copy %in -> %out {
+  ^bb0(%me: index):
+    kolo.slices from [] size [] to [%me] size [%c1]
+  } : !kolo.buffer<0> -> !kolo.buffer<1>
+}
+
+// -----
+
 // An index outside of a table.
 kolo.choreography @test #kolo.collective<all_gather over 0> mesh ["rank"] meshes [[4]] {
   %c0 = arith.constant 0 : index
