@@ -21,7 +21,9 @@ static int fail(const char *message, ExitCode code) {
   return int(code);
 }
 
-int runCommandLine(int argc, char **argv, void (*addCommands)(CLI::App &app), CheckOfWords check) {
+static int failToWrite() { return fail("kolo: cannot write to standard output", ExitCode::Usage); }
+
+static int run(int argc, char **argv, void (*addCommands)(CLI::App &app), CheckOfWords check) {
   CLI::App app("Compiles, runs and measures collectives.", "kolo");
   app.require_subcommand(1);
   app.set_version_flag("--version", "kolo " KOLO_VERSION);
@@ -44,9 +46,17 @@ int runCommandLine(int argc, char **argv, void (*addCommands)(CLI::App &app), Ch
     // An author's mistakes begin with their own place, so that editors find it.
     return fail(error.code() == ExitCode::Refused ? text.c_str() : ("kolo: " + text).c_str(), error.code());
   } catch (const std::exception &error) {
+    if (std::ferror(stdout)) // {fmt} throws for that
+      return failToWrite();
     return fail((std::string("kolo: ") + error.what()).c_str(), ExitCode::Failed);
   }
   return int(ExitCode::Ok);
+}
+
+int runCommandLine(int argc, char **argv, void (*addCommands)(CLI::App &app), CheckOfWords check) {
+  const int code = run(argc, argv, addCommands, check);
+  const bool isWritten = std::fflush(stdout) == 0 && !std::ferror(stdout);
+  return isWritten || code != int(ExitCode::Ok) ? code : failToWrite();
 }
 
 } // namespace kolo::tools

@@ -1,9 +1,11 @@
 """kolo itself, list, and inspect: help, version, exit codes, names that do not exist."""
 import json
+import os
 import re
+import subprocess
 import unittest
 
-from tool import ToolTest, proofs
+from tool import KOLO, ToolTest, proofs
 
 COMMANDS = ["list", "compile", "check", "inspect", "run", "bench"]
 
@@ -34,6 +36,16 @@ class Program(ToolTest):
 
     def test_unexpected_argument(self):
         self.refuses(2, "list", "more", says=["more", "kolo list --help"])
+
+
+    def test_output_that_cannot_be_written(self):
+        for words in (["--help"], ["list"], ["doctor"], ["check", "ringAllReduce", "--mesh", "rank=2"],
+                      ["run", "ringAllReduce", "--mesh", "rank=2", "--bytes", "1K"]):
+            with open(os.devnull) as unwritable:
+                done = subprocess.run([KOLO, *words], cwd=self.directory, env=self.environment(), text=True, stdout=unwritable,
+                                      stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn("kolo: cannot write to standard output", done.stderr)
 
 
 class List(ToolTest):
