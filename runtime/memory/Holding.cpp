@@ -71,9 +71,9 @@ Status Budget::makeRoom(const Holding &needing, size_t moreBytes) {
     if (found == Found::Nothing || Clock::now() - start > patience)
       return error(
           StatusCode::OutOfMemory,
-          "the call needs {} KiB, and other calls of this rank that run now hold {} KiB of the {} MiB that its "
-          "communicators may hold together (KOLO_MEMORY_MIB)",
-          (moreBytes + 1023) / 1024, (held + kept + 1023) / 1024, needing.limitBytes / mebibyte);
+          "the call needs {} KiB: communicators of this rank keep {} KiB by which ranks agree on calls, and {} KiB "
+          "that nobody gives back now, of the {} MiB that all may hold together (KOLO_MEMORY_MIB)",
+          (moreBytes + 1023) / 1024, (kept + 1023) / 1024, (held + 1023) / 1024, needing.limitBytes / mebibyte);
     sched_yield();
   }
   return {};
