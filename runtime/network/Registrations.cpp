@@ -10,6 +10,14 @@ template <class... Args> Check refuse(int sender, fmt::format_string<Args...> fo
   return {Verdict::Refused, nullptr, rankError(StatusCode::Mismatch, sender, "rank {} {}", sender, reason)};
 }
 
+bool hasCellsOfSenders(const Registration &registration) {
+  const std::vector<int> &owners = registration.cellOwners;
+  const std::vector<bool> &senders = registration.senders;
+  return owners.empty() || (std::ranges::all_of(owners, [&](int rank) { return senders[static_cast<size_t>(rank)]; }) &&
+                            std::ranges::is_sorted(owners, std::ranges::less_equal()) &&
+                            std::ranges::count(senders, true) == static_cast<std::ptrdiff_t>(owners.size()));
+}
+
 } // namespace
 
 const Registration *Registrations::find(uint64_t agreement) const {
@@ -45,11 +53,7 @@ Check Registrations::checkPut(int sender, const RemotePlace &target, uint64_t si
 }
 
 Cell &Registrations::cell(int sender, uint32_t lane, const RemoteSignal &signal) const {
-  const Registration &registration = *find(signal.agreement);
-  if (registration.isBySender)
-    return registration.cells[static_cast<size_t>(sender) * registration.numSemaphores + signal.semaphore];
-  size_t row = static_cast<size_t>(lane) * registration.numSemaphores + signal.semaphore;
-  return registration.cells[row * static_cast<size_t>(numRanks) + static_cast<size_t>(sender)];
+  return find(signal.agreement)->cellOf(sender, lane, signal.semaphore);
 }
 
 Check Registrations::judgeSignal(int sender, uint32_t lane, const RemoteSignal &signal) const {
@@ -118,6 +122,9 @@ Status Registrations::add(const Registration &registration) {
   if (registration.senders.size() != static_cast<size_t>(numRanks))
     return error(StatusCode::InvalidArgument, "agreement {} names {} possible senders among {} ranks",
                  registration.agreement, registration.senders.size(), numRanks);
+  if (!hasCellsOfSenders(registration))
+    return error(StatusCode::InvalidArgument, "agreement {} has cells of {} ranks, which are not the possible senders",
+                 registration.agreement, registration.cellOwners.size());
   byNumber.emplace(registration.agreement, registration);
   newest = registration.agreement;
   Status status = countKept(newest);

@@ -4,6 +4,7 @@
 #include "kolo/runtime/Status.h"
 #include "wait/Cell.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -37,7 +38,7 @@ struct Registration {
   uint64_t agreement = 0;
   std::vector<Region> regions; // by role
   std::vector<bool> senders;   // by rank: who may write
-  Cell *cells = nullptr;       // [lane][semaphore][sender], or as isBySender says
+  Cell *cells = nullptr;       // [lane][semaphore][sender], or as isBySender says; a sender by its placeOf
   uint32_t numLanes = 0;
   uint32_t numSemaphores = 0;
   bool isBySender = false; // the cells of the one lane are [sender][semaphore]
@@ -45,7 +46,30 @@ struct Registration {
   /// rank does, when all that precedes a signal has come and this function has returned. It waits for no kernel. Null:
   /// peers may raise the cells. Requires a transport that takes such memory.
   std::function<Status()> makeVisible = nullptr;
+  std::vector<int> cellOwners = {}; // the senders, in ascending order, if only they have cells; empty: all ranks have
+
+  size_t numPlaces() const { return cellOwners.empty() ? senders.size() : cellOwners.size(); }
+  /// Requires a rank that has cells.
+  size_t placeOf(int sender) const;
+  /// Requires such a rank, and a lane and a semaphore that there are.
+  Cell &cellOf(int sender, uint32_t lane, uint32_t semaphore) const;
 };
+
+/// The number of a cell: of a sender's place among so many.
+struct CellPlace {
+  uint64_t place = 0, numPlaces = 0;
+};
+inline uint64_t cellNumber(CellPlace of, bool isBySender, uint32_t numSemaphores, uint32_t lane, uint32_t semaphore) {
+  return isBySender ? of.place * numSemaphores + semaphore
+                    : (uint64_t(lane) * numSemaphores + semaphore) * of.numPlaces + of.place;
+}
+inline size_t Registration::placeOf(int sender) const {
+  return cellOwners.empty() ? static_cast<size_t>(sender)
+                            : static_cast<size_t>(std::ranges::lower_bound(cellOwners, sender) - cellOwners.begin());
+}
+inline Cell &Registration::cellOf(int sender, uint32_t lane, uint32_t semaphore) const {
+  return cells[cellNumber({placeOf(sender), numPlaces()}, isBySender, numSemaphores, lane, semaphore)];
+}
 
 /// The rank to write to, and the lane that writes.
 struct Path {

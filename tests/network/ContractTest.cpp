@@ -341,6 +341,28 @@ TEST_P(Contract, OnlyTheSendersOfARegistrationMayWrite) {
   EXPECT_TRUE(landing.isUntouched());
 }
 
+/// Cells of some ranks alone, in an agreement with others between them.
+TEST_P(Contract, ASenderRaisesItsOwnCellWhereFewHaveSome) {
+  ConnectedRanks world(GetParam(), 5);
+  Landing landing(16, 2);
+  Registration few = landing.registration(1);
+  few.regions.clear();
+  few.senders = {false, true, false, false, true};
+  few.cellOwners = {1, 4};
+  ASSERT_EQ(world[0].registerMemory(few).message(), "");
+  for (uint32_t lane : {0, 3})
+    for (uint32_t semaphore : {0, 2})
+      for (int sender : few.cellOwners) {
+        const uint64_t count = 10 * lane + 3 * semaphore + static_cast<uint64_t>(sender);
+        ASSERT_TRUE(world[sender].signal({0, lane}, {1, semaphore, count}).isOk());
+        Cell &cell = landing.cell(lane, semaphore, sender == 4 ? 1 : 0);
+        ASSERT_TRUE(world.runUntil([&] { return cell.hasReached(count); })) << sender;
+        EXPECT_FALSE(cell.hasReached(count + 1));
+      }
+  ASSERT_TRUE(world[3].signal({0, 0}, {1, 0, 1}).isOk());
+  EXPECT_EQ(world.failureOf(0).code(), StatusCode::Mismatch);
+}
+
 TEST_P(Contract, CountsOnlyGrow) {
   ConnectedRanks world(GetParam(), 2);
   Landing landing(64, 2);

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t headBytes = 8, nameBytes = 32, regionBytes = 24;
 constexpr size_t addressBytes = 4 * 4 + nameBytes + maxFabricName + 1 + 2 * 8; // and the address itself
-constexpr size_t registeredBytes = 8 + 4 * 4 + regionBytes;
+constexpr size_t registeredBytes = 8 + 6 * 4 + regionBytes;
 constexpr size_t questionBytes = 4 * 4 + 8 * 3 + 8 + 2 * 8;
 constexpr uint32_t bySender = 1, raisedThere = 2; // what the cells of an agreement are
 constexpr size_t leavingBytes = 8, countBytes = 4 + 4 + 8 + 8;
@@ -125,11 +125,13 @@ bool getBody(Reader &reader, size_t sizeBytes, ControlMessage &message) {
     auto numRegions = reader.get<uint32_t>();
     message.registered.numLanes = reader.get<uint32_t>();
     message.registered.numSemaphores = reader.get<uint32_t>();
+    message.registered.place = reader.get<uint32_t>();
+    message.registered.numPlaces = reader.get<uint32_t>();
     auto cellsAre = reader.get<uint32_t>();
     message.registered.isBySender = cellsAre & bySender;
     message.registered.isRaisedThere = cellsAre & raisedThere;
-    if (cellsAre > (bySender | raisedThere) || numRegions > maxRegions ||
-        sizeBytes != registeredBytes + regionBytes * numRegions)
+    if (message.registered.place >= std::max(message.registered.numPlaces, 1U) || cellsAre > (bySender | raisedThere) ||
+        numRegions > maxRegions || sizeBytes != registeredBytes + regionBytes * numRegions)
       return false;
     message.registered.cells = getRegion(reader);
     for (uint32_t i = 0; i < numRegions; ++i)
@@ -209,6 +211,8 @@ std::vector<std::byte> write(const ControlMessage &message) {
     writer.put(static_cast<uint32_t>(message.registered.regions.size()));
     writer.put(message.registered.numLanes);
     writer.put(message.registered.numSemaphores);
+    writer.put(message.registered.place);
+    writer.put(message.registered.numPlaces);
     writer.put((message.registered.isBySender ? bySender : 0) | (message.registered.isRaisedThere ? raisedThere : 0));
     put(writer, message.registered.cells);
     for (const RemoteRegion &region : message.registered.regions)

@@ -12,7 +12,7 @@
 
 namespace kolo::runtime::fabric {
 
-inline constexpr uint16_t controlVersion = 4;
+inline constexpr uint16_t controlVersion = 5;
 inline constexpr uint32_t maxRegions = 64;
 inline constexpr size_t maxAddressBytes = 256;
 /// One message takes so many; a rank that leaves writes as many messages as it needs.
@@ -42,6 +42,7 @@ struct RemoteAgreement {
   std::vector<RemoteRegion> regions; // by role
   RemoteRegion cells;
   uint32_t numLanes = 0, numSemaphores = 0;
+  uint32_t place = 0, numPlaces = 0; // this rank's among those with cells
   bool isBySender = false;
   bool isRaisedThere = false; // the peer raises the cells: it is sent messages
 };

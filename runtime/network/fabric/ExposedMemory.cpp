@@ -9,6 +9,7 @@ Status ExposedMemory::add(Nic &nic, const Registration &registration, bool withC
   own.registration = registration;
   own.forSenders.numLanes = registration.numLanes;
   own.forSenders.numSemaphores = registration.numSemaphores;
+  own.forSenders.numPlaces = static_cast<uint32_t>(registration.numPlaces());
   own.forSenders.isBySender = registration.isBySender;
   own.forSenders.isRaisedThere = registration.makeVisible != nullptr;
   auto describe = [&](const Region &region, std::unique_ptr<Memory> &kept) -> Result<RemoteRegion> {
@@ -28,7 +29,7 @@ Status ExposedMemory::add(Nic &nic, const Registration &registration, bool withC
       return made.status();
     own.forSenders.regions.back() = *made;
   }
-  uint64_t numCells = uint64_t(registration.numLanes) * registration.numSemaphores * numRanks;
+  uint64_t numCells = uint64_t(registration.numLanes) * registration.numSemaphores * registration.numPlaces();
   if (withCells && numCells > 0 && !registration.makeVisible) {
     Result<RemoteRegion> made =
         describe({reinterpret_cast<std::byte *>(registration.cells), numCells * sizeof(Cell)}, own.cells);
@@ -61,8 +62,10 @@ ControlMessage ExposedMemory::messageOf(uint64_t agreement, int peer) const {
   ControlMessage message;
   message.kind = ControlKind::Registered;
   message.agreement = agreement;
-  if (own.registration.senders[static_cast<size_t>(peer)])
+  if (own.registration.senders[static_cast<size_t>(peer)]) {
     message.registered = own.forSenders;
+    message.registered.place = static_cast<uint32_t>(own.registration.placeOf(peer));
+  }
   return message;
 }
 
@@ -86,7 +89,7 @@ Cell *ExposedMemory::cell(int sender, uint32_t lane, const RemoteSignal &signal)
   const Registration &own = found->second.registration;
   if (lane >= own.numLanes || signal.semaphore >= own.numSemaphores || !own.senders[static_cast<size_t>(sender)])
     return nullptr;
-  return &own.cells[cellNumber(own, numRanks, sender, lane, signal.semaphore)];
+  return &own.cellOf(sender, lane, signal.semaphore);
 }
 
 const std::function<Status()> *ExposedMemory::visibilityOf(uint64_t agreement) const {

@@ -10,19 +10,8 @@
 
 namespace kolo::runtime::fabric {
 
-/// Which cell of an agreement belongs to a sender.
-template <class Agreement>
-uint64_t cellNumber(const Agreement &agreement, uint64_t numRanks, int sender, uint32_t lane, uint32_t semaphore) {
-  auto rank = static_cast<uint64_t>(sender);
-  if (agreement.isBySender)
-    return rank * agreement.numSemaphores + semaphore;
-  return (uint64_t(lane) * agreement.numSemaphores + semaphore) * numRanks + rank;
-}
-
 class ExposedMemory {
 public:
-  explicit ExposedMemory(int ranks) : numRanks(static_cast<uint64_t>(ranks)) {}
-
   /// Registers memory and keeps it. `withCells`: peers may write into cells, too.
   Status add(Nic &nic, const Registration &registration, bool withCells);
   /// False: there is none.
@@ -53,7 +42,6 @@ private:
     std::unique_ptr<Memory> cells;
   };
 
-  const uint64_t numRanks;
   std::map<uint64_t, Exposed> byAgreement;
   uint64_t newest = 0; // also if it was removed
 };

@@ -22,7 +22,7 @@ struct DueSignal {
 /// All but the first four and `hasFailed` is used by one thread at a time.
 struct FabricState {
   FabricState(const FabricOptions &given, const ProviderRules &providerRules, ControlTransport &mailPath)
-      : options(given), rules(providerRules), mails(mailPath), exposed(given.numRanks) {}
+      : options(given), rules(providerRules), mails(mailPath) {}
 
   const FabricOptions options;
   const ProviderRules rules;

@@ -338,9 +338,9 @@ Sender::Step Sender::postFlag(Path path, SendPath &from, const RemoteSignal &sig
   operation->signal = signal;
   uint64_t word = 2 * signal.count; // see Counter; this machine's byte order is the peer's
   std::memcpy(operation->body, &word, sizeof(word));
-  const auto numRanks = static_cast<uint64_t>(state.options.numRanks);
-  uint64_t cell =
-      path.lane == testLane ? 0 : cellNumber(there, numRanks, state.options.rank, path.lane, signal.semaphore);
+  uint64_t cell = path.lane == testLane ? 0
+                                        : cellNumber({there.place, there.numPlaces}, there.isBySender,
+                                                     there.numSemaphores, path.lane, signal.semaphore);
   Write flag;
   flag.peer = path.peer;
   flag.src = operation->body;

@@ -76,7 +76,7 @@ ControlMessage sample(ControlKind kind) {
   message.order = SignalOrder::Counted;
   message.address = makeData(28, 1);
   message.agreement = 77;
-  message.registered = {{{1, 2, 3}, {}, {7, UINT64_MAX, 9}}, {4, 5, 6}, 4, 12, true};
+  message.registered = {{{1, 2, 3}, {}, {7, UINT64_MAX, 9}}, {4, 5, 6}, 4, 12, 5, 6, true};
   message.device = {7, 3, 12, "stand-in"};
   message.question = {true, true, 3, {}, 0, {9, 4, 11}};
   message.lastCounts = {{2, {5, 6, 7}}, {UINT32_MAX, {8, 9, 1}}};
@@ -103,6 +103,8 @@ TEST(FabricControlMessage, IsReadAsItWasWritten) {
   EXPECT_EQ(registered->registered.regions[2].address, UINT64_MAX);
   EXPECT_EQ(registered->registered.cells.key, 4U);
   EXPECT_EQ(registered->registered.numSemaphores, 12U);
+  EXPECT_EQ(registered->registered.place, 5U);
+  EXPECT_EQ(registered->registered.numPlaces, 6U);
   EXPECT_TRUE(registered->registered.isBySender);
   EXPECT_FALSE(registered->registered.isRaisedThere);
   ControlMessage raised = sample(ControlKind::Registered);
@@ -155,6 +157,9 @@ TEST(FabricControlMessage, WhatNobodyWritesIsRefusedWhateverItsLength) {
   std::vector<std::byte> many = write(sample(ControlKind::Registered));
   many[8 + 8 + 3] = std::byte(0x80); // 2^31 regions
   EXPECT_FALSE(parseControlMessage(many).isOk());
+  ControlMessage behind = sample(ControlKind::Registered);
+  behind.registered.place = behind.registered.numPlaces;
+  EXPECT_FALSE(parseControlMessage(write(behind)).isOk());
 }
 
 TEST(Providers, WithoutRulesARefusalNamesTheProvider) {
