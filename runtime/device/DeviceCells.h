@@ -2,45 +2,33 @@
 #pragma once
 
 #include "device/DeviceRanks.h"
+#include "network/Transport.h"
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <vector>
 
 namespace kolo::runtime {
 
-/// The cells of one agreement: [lane][semaphore][sending rank].
-struct CellPool {
-  DeviceMemory cells;
-  uint64_t agreement = 0;
-  uint32_t numSemaphores = 0, numTaken = 0;
-};
-
-/// Those of one program.
-struct CellRange {
-  CellPool *pool = nullptr; // null: the program has none
-  uint32_t first = 0;       // semaphore
-};
-
-/// All ranks have the same pools, and take the same ranges in the same order.
+/// A rank's cells of one program: [lane][semaphore][sender], by place in `senders`.
 class DeviceCells {
 public:
-  explicit DeviceCells(const DeviceRanks &allRanks) : ranks(allRanks) {}
+  /// `senders`: in ascending order. OutOfMemory, DeviceError.
+  static Result<DeviceCells> make(const DeviceRanks &ranks, uint32_t numSemaphores, std::vector<int> senders);
 
-  bool hasRoomFor(uint32_t numSemaphores) const;
-  /// Nothing: there is no room.
-  std::optional<CellRange> take(uint32_t numSemaphores);
-  /// Of the range that was taken last.
-  void giveBack(CellRange range, uint32_t numSemaphores);
+  /// For the network, without a number.
+  Registration registration() const;
 
-  /// A pool that surely has room for so many semaphores, without an agreement. OutOfMemory, DeviceError.
-  Result<CellPool> make(uint32_t numSemaphores) const;
-  void add(CellPool pool) { pools.push_back(std::make_unique<CellPool>(std::move(pool))); }
+  void *data() const { return memory.data(); }
+  size_t sizeBytes() const { return memory.sizeBytes(); }
+  const std::vector<int> &senders() const { return owners; }
+
+  uint64_t agreement = 0; // of all ranks
 
 private:
-  const DeviceRanks &ranks;
-  std::vector<std::unique_ptr<CellPool>> pools;
+  DeviceMemory memory; // none without senders
+  std::vector<int> owners;
+  uint32_t numLanes = 0, numSemaphores = 0;
+  size_t numRanks = 0;
 };
 
 } // namespace kolo::runtime

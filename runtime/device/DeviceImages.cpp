@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -43,6 +44,14 @@ std::string describe(const KoloDeviceImage &image) {
   return fmt::format("{}{}", image.architecture, image.format == KOLO_DEVICE_CUBIN ? " (cubin)" : "");
 }
 
+/// Whether all programs with inboxes can say whom a rank talks to.
+bool hasPeers(const KoloDevicePlugin &table) {
+  for (uint32_t index = 0; table.inboxBytes && index < table.numKernels; ++index)
+    if (table.inboxBytes[index] && !(table.peers && table.peers[index]))
+      return false;
+  return true;
+}
+
 Status checkTable(const KoloDevicePlugin &table, const PluginState &plugin) {
   if (table.abiVersion != KOLO_DEVICE_ABI_VERSION)
     return error(StatusCode::BadPlugin, "{}: its code for devices has ABI version {}, this runtime {}", plugin.path,
@@ -51,7 +60,7 @@ Status checkTable(const KoloDevicePlugin &table, const PluginState &plugin) {
     return error(StatusCode::BadPlugin, "{}: has {} programs, and {} kernels for devices", plugin.path,
                  plugin.table->numPrograms, table.kernels && table.tableKernels ? table.numKernels : 0);
   bool hasImages = table.images || table.numImages == 0, hasReductions = table.reductions || table.numReductions == 0;
-  if (!hasImages || !hasReductions)
+  if (!hasImages || !hasReductions || !hasPeers(table))
     return error(StatusCode::BadPlugin, "{}: its table for devices is incomplete", plugin.path);
   for (uint32_t index = 0; index < table.numImages; ++index) {
     const KoloDeviceImage &image = table.images[index];
@@ -128,6 +137,34 @@ Result<const KoloDevicePlugin *> deviceTable(const PluginState &plugin) {
   if (Status status = checkTable(*table, plugin); !status.isOk())
     return status;
   return table;
+}
+
+Result<std::vector<bool>> peersOf(const LoadedImage &image, int32_t program, const PeersQuestion &rank) {
+  struct Found {
+    std::vector<bool> peers;
+    bool areRanks = true;
+  } found;
+  size_t numRanks = 1;
+  for (int64_t size : rank.dimSizes)
+    numRanks *= static_cast<size_t>(size);
+  found.peers.resize(numRanks);
+  KoloDevicePeers question = {};
+  std::ranges::copy(rank.dimSizes, question.dimSizes);
+  std::ranges::copy(rank.coordinates, question.coordinates);
+  question.root = rank.root;
+  question.context = &found;
+  question.note = [](void *context, int64_t peer) {
+    auto &[peers, areRanks] = *static_cast<Found *>(context);
+    const bool isRank = peer >= 0 && static_cast<size_t>(peer) < peers.size();
+    areRanks &= isRank;
+    if (isRank)
+      peers[static_cast<size_t>(peer)] = true;
+  };
+  image.table->peers[program](&question);
+  if (!found.areRanks)
+    return error(StatusCode::BadPlugin, "{}: program {} names peers that are no ranks of a mesh of {}",
+                 image.plugin->path, program, numRanks);
+  return std::move(found.peers);
 }
 
 Result<std::vector<const KoloDeviceImage *>> chooseImages(const KoloDevicePlugin &table, std::string_view kind,

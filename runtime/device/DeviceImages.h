@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace kolo::runtime {
@@ -42,6 +43,14 @@ struct LoadedImage {
   std::vector<KoloDriverKernel> kernels;
   std::vector<std::optional<KoloDriverKernel>> tableKernels; // of programs that take block tables
 };
+
+/// KoloDevicePlugin.peers of a program that has inboxes: the ranks that the rank with these coordinates signals or
+/// waits for, by rank. BadPlugin: some are no ranks of the mesh.
+struct PeersQuestion {
+  std::span<const int64_t> dimSizes, coordinates; // KOLO_MAX_MESH_DIMS each
+  int64_t root = 0;
+};
+Result<std::vector<bool>> peersOf(const LoadedImage &image, int32_t program, const PeersQuestion &rank);
 
 /// Loads the best image that the driver accepts, unless a communicator of this process has already loaded it: a driver
 /// refuses cubins of later toolkits, and translates PTX instead. All images of a plugin are the same programs. May

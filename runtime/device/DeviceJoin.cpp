@@ -102,11 +102,11 @@ void agreeOnMemory(DeviceRanks &ranks) {
 /// copies that a call begins with.
 Status checkQueues(const DeviceRanks &ranks) {
   const OpenDevice &own = *ranks.devices.front();
-  if (ranks.ranksHere == 1 || ranks.ranksHere < own.description().numQueues)
+  if (ranks.ranksOnOwn == 1 || ranks.ranksOnOwn < own.description().numQueues)
     return {};
   return error(StatusCode::InvalidArgument,
-               "{} ranks of this process on device {} need {} hardware queues, and it has {}: set {}", ranks.ranksHere,
-               own.ordinal(), ranks.ranksHere + 1, own.description().numQueues, ranks.queuesVariable());
+               "{} ranks of this process on device {} need {} hardware queues, and it has {}: set {}", ranks.ranksOnOwn,
+               own.ordinal(), ranks.ranksOnOwn + 1, own.description().numQueues, ranks.queuesVariable());
 }
 
 } // namespace
@@ -133,6 +133,23 @@ Status openDevices(DeviceRanks &ranks, std::span<const int> ordinals, std::span<
 
 const char *DeviceRanks::queuesVariable() const {
   return options.kind == DeviceKind::Cuda ? "CUDA_DEVICE_MAX_CONNECTIONS" : "GPU_MAX_HW_QUEUES";
+}
+
+std::vector<int> DeviceRanks::ranksHere() const {
+  if (meeting)
+    return meeting->hosts().ranksHere();
+  std::vector<int> numbers(static_cast<size_t>(size));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+size_t DeviceRanks::mostRanksOfHost() const {
+  if (!meeting)
+    return static_cast<size_t>(size);
+  size_t most = 0;
+  for (int host = 0; host < meeting->hosts().number(); ++host)
+    most = std::max(most, meeting->hosts().ranksOf(host).size());
+  return most;
 }
 
 int DeviceRanks::lanesOf(int ofTable) const {
@@ -230,7 +247,7 @@ Status DeviceState::connectPeers(DeviceDescriptors descriptors) {
     byRank.push_back({isHere || all.isRemote(peer) ? -1 : record.pid, record.descriptors});
     all.deviceOfRank.push_back(std::to_array(record.uuid));
     all.ranksOnDevice.front() += isOnDevice;
-    all.ranksHere += isOnDevice && isHere;
+    all.ranksOnOwn += isOnDevice && isHere;
     if (isHere && record.device != own.ordinal() && connected.isOk()) {
       connected = own.status(own.driver().enablePeer(own.ordinal(), record.device),
                              fmt::format("reaching device {}", record.device));

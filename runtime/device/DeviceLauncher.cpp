@@ -250,7 +250,7 @@ Status DeviceLauncher::copyPiece(const DevicePlan &plan, int64_t index, bool isI
 Status DeviceLauncher::openSideStreams() {
   const std::shared_ptr<OpenDevice> &device = ranks.devices.front();
   constexpr int perRank = 3, forCopies = 1;
-  if (side.in || ranks.ranksHere * perRank + forCopies > device->description().numQueues)
+  if (side.in || ranks.ranksOnOwn * perRank + forCopies > device->description().numQueues)
     return {};
   for (DeviceEvent *event : {&side.begun, &side.copiedIn[0], &side.copiedIn[1], &side.ran[0], &side.ran[1],
                              &side.copiedOut[0], &side.copiedOut[1]}) {

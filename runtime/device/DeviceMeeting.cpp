@@ -76,9 +76,8 @@ void DeviceMeeting::keepForPeers(Window window) {
     peers().keepForPeers(std::make_shared<Window>(std::move(window)));
 }
 
-Result<uint64_t> DeviceMeeting::registerMemory(Registration registration, bool isForOthers) {
+Result<uint64_t> DeviceMeeting::registerMemory(Registration registration) {
   registration.agreement = cellsNumber(++host.state->agreements);
-  registration.senders = isForOthers ? hosts().areOthers() : std::vector<bool>(static_cast<size_t>(size()));
   Status status = peers().transport().registerMemory(registration);
   return status.isOk() ? Result<uint64_t>(registration.agreement) : Result<uint64_t>(status);
 }

@@ -110,10 +110,10 @@ public:
   Result<HostWindow> exchange(Window window);
   /// Keeps such memory for the threads of peers.
   void keepForPeers(Window window);
-  /// Lets ranks of other hosts put and signal as the registration says, or nobody if `isForOthers` is false: then this
-  /// rank may put from its regions. Returns the agreement's number, which all calls of all ranks count. Errors as of
+  /// Lets ranks of other hosts put and signal as the registration says. Without senders, this rank alone may put from
+  /// its regions. Returns the agreement's number, which all calls of all ranks count. Errors as of
   /// Transport::registerMemory.
-  Result<uint64_t> registerMemory(Registration registration, bool isForOthers);
+  Result<uint64_t> registerMemory(Registration registration);
   /// From now on they may not.
   void release(uint64_t agreement) { peers().transport().release(agreement); }
 

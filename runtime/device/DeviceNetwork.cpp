@@ -14,14 +14,22 @@ constexpr size_t outboxBytes = size_t(KOLO_DEVICE_CHUNKS) * KOLO_DEVICE_CHUNK_BY
 
 } // namespace
 
-Status DeviceNetwork::growFor(std::span<const size_t> inboxSizes, uint32_t numSemaphores) {
+bool DeviceNetwork::needsCells(const DevicePlan &plan) const {
+  return plan.isForNetwork() && ranks.areOnHosts() && plan.calls.front().info->numSemaphores > 0;
+}
+
+const DeviceCells *DeviceNetwork::cellsOf(const DevicePlan &plan) const {
+  auto found = cells.find(plan.countersKey());
+  return found == cells.end() ? nullptr : &found->second;
+}
+
+Status DeviceNetwork::growFor(std::span<const size_t> inboxSizes, const DevicePlan &plan) {
   Growth growth;
   if (!heap.hasRoomFor(inboxSizes))
     growth.inboxBytes = std::max({DeviceHeap::roomFor(inboxSizes), leastWindow, std::min(heap.sizeBytes(), mostAhead)});
-  const bool needsCells = !ownCells.hasRoomFor(numSemaphores);
-  if (growth.inboxBytes == 0 && !needsCells)
+  if (growth.inboxBytes == 0 && hasCellsFor(plan))
     return {};
-  return ranks.meeting ? grow(std::move(growth), needsCells ? numSemaphores : 0) : growHere(growth.inboxBytes);
+  return ranks.meeting ? grow(std::move(growth), plan) : growHere(growth.inboxBytes);
 }
 
 /// All ranks are in this process.
@@ -41,8 +49,8 @@ Status DeviceNetwork::growHere(size_t sizeBytes) {
 }
 
 /// Ranks meet twice: when each has its memory, and when each can use that of all.
-Status DeviceNetwork::grow(Growth growth, uint32_t numSemaphores) {
-  Status own = guarded([&] { return allocate(growth, numSemaphores); });
+Status DeviceNetwork::grow(Growth growth, const DevicePlan &plan) {
+  Status own = guarded([&] { return allocate(growth, plan); });
   DeviceRecord &record = ranks.meeting->next();
   record.purpose = DevicePurpose::Grow;
   record.sizeBytes = growth.inboxBytes;
@@ -53,22 +61,22 @@ Status DeviceNetwork::grow(Growth growth, uint32_t numSemaphores) {
   confirmation.purpose = DevicePurpose::Grow;
   Status status = watch.exchange(confirmation, own);
   if (status.isOk())
-    keep(growth);
+    keep(growth, plan);
   else
     undo(growth);
   return status;
 }
 
 /// This rank's own part.
-Status DeviceNetwork::allocate(Growth &growth, uint32_t numSemaphores) const {
+Status DeviceNetwork::allocate(Growth &growth, const DevicePlan &plan) const {
   if (growth.inboxBytes != 0)
     if (Status status = allocateInbox(growth); !status.isOk())
       return status;
-  if (numSemaphores != 0) {
-    Result<CellPool> pool = ownCells.make(numSemaphores);
-    if (!pool.isOk())
-      return pool.status();
-    growth.pool = std::move(pool).value();
+  if (!hasCellsFor(plan)) {
+    Result<DeviceCells> made = makeCells(plan);
+    if (!made.isOk())
+      return made.status();
+    growth.cells = std::move(made).value();
   }
   if (!ranks.areOnHosts() || queues)
     return {};
@@ -77,6 +85,20 @@ Status DeviceNetwork::allocate(Growth &growth, uint32_t numSemaphores) const {
     return made.status();
   growth.queues = std::move(made).value();
   return {};
+}
+
+/// For the ranks of other hosts that this rank signals or waits for.
+Result<DeviceCells> DeviceNetwork::makeCells(const DevicePlan &plan) const {
+  const Call &call = plan.calls.front();
+  Result<std::vector<bool>> peers =
+      peersOf(*plan.images.front(), call.key.program, {call.dimSizes, call.coordinates, call.root});
+  if (!peers.isOk())
+    return peers.status();
+  std::vector<int> far;
+  for (int peer = 0; peer < ranks.size; ++peer)
+    if ((*peers)[static_cast<size_t>(peer)] && ranks.isRemote(peer))
+      far.push_back(peer);
+  return DeviceCells::make(ranks, static_cast<uint32_t>(call.info->numSemaphores), std::move(far));
 }
 
 Status DeviceNetwork::allocateInbox(Growth &growth) const {
@@ -180,27 +202,26 @@ Status DeviceNetwork::connect(Growth &growth) {
   if (growth.window && isOnDevice) {
     Registration inbox;
     inbox.regions = {growth.window->onDevice.region(ranks.shownBy == ShownBy::Read)};
-    growth.window->agreement = note(let(growth, inbox, true));
+    inbox.senders = ranks.meeting->hosts().areOthers();
+    growth.window->agreement = note(let(growth, inbox));
   }
-  if (growth.pool) {
-    Registration cells;
-    cells.cells = static_cast<Cell *>(growth.pool->cells.data());
-    cells.numLanes = static_cast<uint32_t>(ranks.mostLanes());
-    cells.numSemaphores = growth.pool->numSemaphores;
+  if (growth.cells) {
+    Registration ofPeers = growth.cells->registration();
     if (isOnDevice)
-      cells.makeVisible = visibilityOn(ranks.devices.front(), *ranks.shownBy);
-    growth.pool->agreement = note(let(growth, cells, true));
+      ofPeers.makeVisible = visibilityOn(ranks.devices.front(), *ranks.shownBy);
+    growth.cells->agreement = note(let(growth, ofPeers));
   }
   if (growth.queues && isOnDevice) {
-    Registration outboxes;
+    Registration outboxes; // which nobody else writes
     outboxes.regions = {growth.queues->outboxes.region(false)};
-    (void)note(let(growth, outboxes, false));
+    outboxes.senders.resize(static_cast<size_t>(ranks.size));
+    (void)note(let(growth, outboxes));
   }
   return first.isOk() && growth.queues ? startProxy(growth) : first;
 }
 
-Result<uint64_t> DeviceNetwork::let(Growth &growth, const Registration &registration, bool isForOthers) const {
-  Result<uint64_t> agreement = ranks.meeting->registerMemory(registration, isForOthers);
+Result<uint64_t> DeviceNetwork::let(Growth &growth, const Registration &registration) const {
+  Result<uint64_t> agreement = ranks.meeting->registerMemory(registration);
   if (agreement.isOk())
     growth.agreements.push_back(*agreement);
   return agreement;
@@ -228,24 +249,23 @@ void DeviceNetwork::undo(Growth &growth) {
     growth.window->registered.clear();
 }
 
-void DeviceNetwork::keep(Growth &growth) {
+void DeviceNetwork::keep(Growth &growth, const DevicePlan &plan) {
   if (growth.window) {
     windows.push_back(std::move(*growth.window));
     heap.add(std::move(growth.mapped), {});
   }
-  if (growth.pool)
-    ownCells.add(std::move(*growth.pool));
+  if (growth.cells)
+    cells.emplace(plan.countersKey(), std::move(*growth.cells));
   if (growth.queues) {
     queues = std::move(*growth.queues);
     proxy = std::move(growth.proxy);
   }
 }
 
-NetworkAddresses DeviceNetwork::addressesOf(const HeapBlock &inbox, const CellRange &cells) const {
+NetworkAddresses DeviceNetwork::addressesOf(const HeapBlock &inbox) const {
   NetworkAddresses addresses;
   addresses.inboxAgreement = inbox.sizeBytes && ranks.meeting ? windows[inbox.window].agreement : 0;
   addresses.inboxOffset = inbox.offsetBytes;
-  addresses.cells = cells;
   if (queues) {
     addresses.queues = queues->first();
     addresses.queueCounts = static_cast<KoloDeviceQueueCounts *>(queues->counts.data());

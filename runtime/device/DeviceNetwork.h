@@ -13,6 +13,7 @@
 #include "device/ReachedMemory.h"
 #include "device/RegisteredMemory.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,13 +31,16 @@ public:
   void giveBack(const HeapBlock &inbox) { heap.giveBack(inbox); }
   void *at(const HeapBlock &inbox, int rank) const { return heap.at(inbox, rank); }
   size_t inboxBytes() const { return heap.sizeBytes(); }
-  DeviceCells &cells() { return ownCells; }
+  /// Of calls like this one; null: ranks of other hosts raise none.
+  const DeviceCells *cellsOf(const DevicePlan &plan) const;
+  /// Whether all is there by which ranks of other hosts signal in calls like this one.
+  bool hasCellsFor(const DevicePlan &plan) const { return !needsCells(plan) || cellsOf(plan); }
 
-  /// Adds room for these inboxes and for cells of so many semaphores, where there is none. Collective. OutOfMemory,
-  /// SystemError, DeviceError, Mismatch, Timeout, PeerLost, Aborted.
-  Status growFor(std::span<const size_t> inboxSizes, uint32_t numSemaphores);
-  /// What a call of this rank's process has, with this inbox and these cells.
-  NetworkAddresses addressesOf(const HeapBlock &inbox, const CellRange &cells) const;
+  /// Adds room for these inboxes and the cells of calls like this one, where there is none. Collective. OutOfMemory,
+  /// SystemError, DeviceError, BadPlugin, Mismatch, Timeout, PeerLost, Aborted.
+  Status growFor(std::span<const size_t> inboxSizes, const DevicePlan &plan);
+  /// What a call of this rank's process has, with this inbox.
+  NetworkAddresses addressesOf(const HeapBlock &inbox) const;
 
   /// Called when no kernel runs. Returns when all that kernels asked for is on its way: see ~DeviceProxy.
   void endRequests() { proxy.reset(); }
@@ -67,30 +71,32 @@ private:
     ReachedMemory onDevice; // instead
     std::optional<InboxWindow> window;
     MappedWindow mapped;
-    std::optional<CellPool> pool;
+    std::optional<DeviceCells> cells;
     std::optional<Queues> queues;
     std::unique_ptr<DeviceProxy> proxy;
     std::vector<uint64_t> agreements; // of what is registered
   };
 
   Status growHere(size_t sizeBytes);
-  Status grow(Growth growth, uint32_t numSemaphores);
-  Status allocate(Growth &growth, uint32_t numSemaphores) const;
+  bool needsCells(const DevicePlan &plan) const;
+  Status grow(Growth growth, const DevicePlan &plan);
+  Status allocate(Growth &growth, const DevicePlan &plan) const;
+  Result<DeviceCells> makeCells(const DevicePlan &plan) const;
   Status allocateInbox(Growth &growth) const;
   Result<Queues> makeQueues() const;
   Status share(Growth &growth);
   Status shareInboxes(Growth &growth);
   Status registerInboxes(Growth &growth) const;
   Status connect(Growth &growth);
-  Result<uint64_t> let(Growth &growth, const Registration &registration, bool isForOthers) const;
+  Result<uint64_t> let(Growth &growth, const Registration &registration) const;
   Status startProxy(Growth &growth);
   void undo(Growth &growth);
-  void keep(Growth &growth);
+  void keep(Growth &growth, const DevicePlan &plan);
 
   DeviceRanks &ranks;
   DeviceWatch &watch;
   DeviceWindows &peerMemory;
-  DeviceCells ownCells{ranks};
+  std::map<CountersKey, DeviceCells> cells;
   std::optional<Queues> queues;
   std::vector<InboxWindow> windows; // by window of the heap, with a meeting
   DeviceHeap heap;

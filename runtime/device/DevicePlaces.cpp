@@ -178,16 +178,23 @@ TableAddresses DevicePlaces::addressesOf(const DevicePlan &plan, const DevicePla
   addresses.timeoutNs = static_cast<uint64_t>(ranks.options.timeoutMs) * nanosecondsPerMs;
   addresses.mostLanes = static_cast<size_t>(ranks.mostLanes());
   addresses.count = pieces.count;
-  for (int rank = 0; rank < ranks.size; ++rank) {
+  for (int rank : ranks.ranksHere()) {
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
       addresses.buffers[role].push_back(bufferOf(plan, pieces, turn, role, rank));
     addresses.semaphores.push_back(resources.at(plan.program->semaphores, rank));
-    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
-      addresses.peerPlaces[role].push_back(placesOf(plan, pieces, role, rank));
     addresses.inboxes.push_back(resources.hostNetwork().at(pieces.shape->inbox, rank));
   }
-  if (plan.isForNetwork())
-    addresses.network = resources.hostNetwork().addressesOf(pieces.shape->inbox, plan.program->cells);
+  for (int rank = 0; plan.hasBlocks() && rank < ranks.size; ++rank)
+    for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
+      addresses.peerPlaces[role].push_back(placesOf(plan, pieces, role, rank));
+  if (!plan.isForNetwork())
+    return addresses;
+  addresses.network = resources.hostNetwork().addressesOf(pieces.shape->inbox);
+  addresses.numHere = static_cast<int64_t>(addresses.semaphores.size());
+  for (std::vector<void *> &ofRanks : addresses.buffers)
+    ofRanks.push_back(nullptr);
+  for (std::vector<void *> *ofRanks : {&addresses.semaphores, &addresses.inboxes})
+    ofRanks->push_back(nullptr);
   return addresses;
 }
 

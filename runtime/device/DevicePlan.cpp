@@ -14,11 +14,16 @@ constexpr size_t semaphoresRow = KOLO_NUM_BUFFER_ROLES, inboxesRow = semaphoresR
 enum class TabledNumbers : size_t { Counts, Places, Shared };
 
 /// The layout of a device's table: its invocations, then rows of addresses. Of a call with block tables, two more rows
-/// follow, of tables of places, and then the numbers of the blocks. A table has room for a block of each rank.
+/// follow, of tables of places by rank, and then the numbers of the blocks. A table has room for a block of each rank.
 struct TableLayout {
-  size_t numInvocations, invocationBytes, numRanks;
+  size_t numInvocations, invocationBytes;
+  size_t numEntries; // of a row
+  size_t numRanks;
   size_t numTabled; // ranks whose block tables are here: none without tables, else all ranks or one
-  size_t rowOffset(size_t row) const { return numInvocations * invocationBytes + row * numRanks * sizeof(void *); }
+  size_t rowOffset(size_t row) const {
+    const size_t ofRanks = row > placesRow ? (row - placesRow) * numRanks : 0;
+    return numInvocations * invocationBytes + (std::min(row, placesRow) * numEntries + ofRanks) * sizeof(void *);
+  }
   size_t numbersOffset(size_t tabled, TabledNumbers kind, size_t role) const {
     return rowOffset(placesRow + 2) + ((tabled * 3 + static_cast<size_t>(kind)) * 2 + role) * numRanks * 8;
   }
@@ -59,6 +64,7 @@ void fillShape(KoloDeviceInvocation &invocation, const Call &call, const LocalRa
 
 /// Of one device.
 struct TableWriter {
+  const DeviceRanks &ranks;
   const DevicePlan &plan;
   const DeviceShape &shape;
   const TableAddresses &addresses;
@@ -72,7 +78,7 @@ struct TableWriter {
     KoloDeviceNetworkInvocation made = {};
     made.call = invocationOf(index, local);
     if (plan.isForNetwork())
-      addNetwork(made, local);
+      addNetwork(made, index, local);
     std::memcpy(content.data() + local.position * layout.invocationBytes, &made, layout.invocationBytes);
   }
 
@@ -82,11 +88,11 @@ struct TableWriter {
     fillShape(invocation, call, local, layout.numRanks);
     invocation.count = addresses.count;
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role) {
-      invocation.local[role] = addresses.buffers[role][static_cast<size_t>(local.rank)];
+      invocation.local[role] = addresses.buffers[role][ranks.placeHere(local.rank)];
       invocation.peers[role] = row(role);
     }
     invocation.peerSemaphores = reinterpret_cast<uint64_t *const *>(row(semaphoresRow));
-    invocation.semaphores = static_cast<uint64_t *>(addresses.semaphores[static_cast<size_t>(local.rank)]);
+    invocation.semaphores = static_cast<uint64_t *>(addresses.semaphores[ranks.placeHere(local.rank)]);
     invocation.sent = static_cast<uint64_t *>(plan.program->ranks[index].sent.data());
     invocation.awaited = static_cast<uint64_t *>(plan.program->ranks[index].awaited.data());
     invocation.calls = static_cast<uint64_t *>(plan.program->ranks[index].calls.data());
@@ -102,18 +108,19 @@ struct TableWriter {
     return invocation;
   }
 
-  void addNetwork(KoloDeviceNetworkInvocation &invocation, const LocalRank &local) const {
+  void addNetwork(KoloDeviceNetworkInvocation &invocation, size_t index, const LocalRank &local) const {
     const NetworkAddresses &network = addresses.network;
-    invocation.inbox = addresses.inboxes[static_cast<size_t>(local.rank)];
+    invocation.inbox = addresses.inboxes[ranks.placeHere(local.rank)];
     invocation.peerInboxes = row(inboxesRow);
     invocation.inboxAgreement = network.inboxAgreement;
     invocation.inboxOffset = network.inboxOffset;
-    if (const CellPool *pool = network.cells.pool) {
-      invocation.cellsAgreement = pool->agreement;
-      invocation.firstSemaphore = network.cells.first;
-      invocation.numCellSemaphores = pool->numSemaphores;
-      invocation.cells = pool->cells.data();
+    if (const DeviceCells *cells = plan.program->cells) {
+      invocation.cellsAgreement = cells->agreement;
+      invocation.cells = cells->data();
+      invocation.numFar = static_cast<int64_t>(cells->senders().size());
     }
+    invocation.places = static_cast<const uint32_t *>(plan.program->ranks[index].places.data());
+    invocation.numHere = addresses.numHere;
     invocation.queues = network.queues;
     invocation.queueCounts = network.queueCounts;
   }
@@ -169,14 +176,15 @@ Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const De
   for (size_t device = 0; device < devices.size(); ++device) {
     auto isHere = [&](const LocalRank &local) { return local.device == device; };
     TableLayout layout = {static_cast<size_t>(std::ranges::count_if(locals, isHere)), plan.invocationBytes(),
-                          addresses.semaphores.size(), plan.hasBlocks() ? locals.size() : 0};
+                          addresses.semaphores.size(), static_cast<size_t>(ranks.size),
+                          plan.hasBlocks() ? locals.size() : 0};
     if (tables->size() == device) {
       Result<DeviceMemory> made = DeviceMemory::allocate(devices[device], KOLO_MEMORY_PRIVATE, layout.sizeBytes());
       if (!made.isOk())
         return made.status();
       tables->push_back(std::move(made).value());
     }
-    TableWriter writer = {plan, shape, addresses, layout, static_cast<std::byte *>((*tables)[device].data())};
+    TableWriter writer = {ranks, plan, shape, addresses, layout, static_cast<std::byte *>((*tables)[device].data())};
     for (size_t index = 0; index < locals.size(); ++index)
       if (isHere(locals[index]))
         writer.writeInvocation(index, locals[index]);
@@ -194,7 +202,8 @@ Result<std::shared_ptr<DeviceTable>> writeTable(const DevicePlan &plan, const De
 }
 
 const void *sharedPlaces(const DevicePlan &plan, const DeviceRanks &ranks) {
-  const TableLayout layout = {1, plan.invocationBytes(), static_cast<size_t>(ranks.size), 1};
+  const size_t numEntries = ranks.ranksHere().size() + (plan.isForNetwork() ? 1 : 0);
+  const TableLayout layout = {1, plan.invocationBytes(), numEntries, static_cast<size_t>(ranks.size), 1};
   return static_cast<const std::byte *>(plan.pieces.tables[0]->front().data()) +
          layout.numbersOffset(0, TabledNumbers::Shared, KOLO_INPUT);
 }

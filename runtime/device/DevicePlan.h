@@ -9,6 +9,7 @@
 #include "device/DeviceRanks.h"
 #include "kolo/runtime/DeviceAbi.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <memory>
@@ -19,18 +20,29 @@
 
 namespace kolo::runtime {
 
-/// What the calls of one program have in common: the counters of KoloDeviceInvocation, which start at zero, and the
+using ProgramKey = std::pair<PluginContent, int32_t>; // and the program's number in the plugin
+
+/// Calls with the same counters: of a program, and of one that may cross a network only those with the same peers.
+struct CountersKey {
+  ProgramKey program;
+  std::array<int64_t, KOLO_MAX_MESH_DIMS> mesh = {}; // zeros, as is `root`, of a program of one host
+  int64_t root = 0;
+  auto operator<=>(const CountersKey &) const = default;
+};
+
+/// What calls with one CountersKey have in common: the counters of KoloDeviceInvocation, which start at zero, and the
 /// failure records. Never freed before the communicator.
 struct DeviceProgram {
   struct OfRank {
     DeviceMemory sent, awaited, calls;
+    DeviceMemory places; // of a program that may cross a network: see KoloDeviceNetworkInvocation
   };
   std::shared_ptr<const PluginState> plugin; // owns `info`
   const ProgramInfo *info = nullptr;
   HeapBlock semaphores;
-  std::vector<OfRank> ranks; // of this process
-  CellRange cells;           // that other hosts raise
-  DeviceMemory failures;     // in host memory: [local rank][lane]
+  std::vector<OfRank> ranks;          // of this process
+  const DeviceCells *cells = nullptr; // that other hosts raise; null: none do
+  DeviceMemory failures;              // in host memory: [local rank][lane]
 
   const KoloDeviceFailure *failureOf(size_t local, int lane, int mostLanes) const {
     return static_cast<const KoloDeviceFailure *>(failures.data()) + local * static_cast<size_t>(mostLanes) +
@@ -106,6 +118,15 @@ struct DevicePlan {
 
   /// Its tables hold a KoloDeviceNetworkInvocation for each rank, instead of a KoloDeviceInvocation.
   bool isForNetwork() const { return inboxBytes() != nullptr; }
+  CountersKey countersKey() const {
+    const Call &call = calls.front();
+    CountersKey key = {{plugin->content, call.key.program}};
+    if (!isForNetwork())
+      return key;
+    std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, key.mesh.begin());
+    key.root = call.root;
+    return key;
+  }
   InboxBytes inboxBytes() const { return inboxBytesOf(*images.front()->table, calls.front().key.program); }
   int64_t inboxBytesFor(int64_t count) const {
     const KoloShape shape = calls.front().shapeFor(count);
@@ -143,22 +164,23 @@ struct DevicePlan {
 /// What a rank has in its KoloDeviceNetworkInvocation beside inboxes.
 struct NetworkAddresses {
   uint64_t inboxAgreement = 0, inboxOffset = 0;
-  CellRange cells;
   KoloDeviceQueue *queues = nullptr;
   KoloDeviceQueueCounts *queueCounts = nullptr;
 };
 
-/// What a table holds apart from the plan, by rank: addresses as mapped here.
+/// What a table holds apart from the plan: addresses as mapped here, by the place of a rank of this host. Those of a
+/// program that may cross a network end in a null, for the ranks of other hosts.
 struct TableAddresses {
   std::vector<void *> buffers[KOLO_NUM_BUFFER_ROLES];
   std::vector<void *> semaphores;
-  std::vector<void *> inboxes; // of a plan that isForNetwork; so is `network`
+  std::vector<void *> inboxes; // of a plan that isForNetwork, as are the next two
+  int64_t numHere = 0;         // ranks of this host
   NetworkAddresses network;
   uint64_t *abort = nullptr;
   uint64_t timeoutNs = 1;
   size_t mostLanes = 1; // of any call: failure records of a rank
   int64_t count = 0;
-  std::vector<void *> peerPlaces[2]; // tables of places; null: in the table itself
+  std::vector<void *> peerPlaces[2]; // of a plan that hasBlocks, by rank: tables of places; null: in the table itself
 };
 
 /// Of a plan that shares places: what the stream copies to DeviceShape::places, which has so many bytes.

@@ -23,14 +23,20 @@ Result<DeviceMemory> allocateCleared(const std::shared_ptr<OpenDevice> &device, 
   return memory;
 }
 
+/// In a program that may cross a network, only ranks of one host raise them.
 size_t DevicePrograms::semaphoreBytes(const DevicePlan &plan) const {
-  const size_t number = static_cast<size_t>(ranks.mostLanes()) *
-                        static_cast<size_t>(plan.calls.front().info->numSemaphores) * static_cast<size_t>(ranks.size);
+  const size_t numSenders = plan.isForNetwork() ? ranks.mostRanksOfHost() : static_cast<size_t>(ranks.size);
+  return countersBytes(plan, numSenders);
+}
+
+size_t DevicePrograms::countersBytes(const DevicePlan &plan, size_t numPeers) const {
+  const size_t number =
+      static_cast<size_t>(ranks.mostLanes()) * static_cast<size_t>(plan.calls.front().info->numSemaphores) * numPeers;
   return std::max<size_t>(number, 1) * sizeof(uint64_t);
 }
 
-Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores, CellRange cells) {
-  const ProgramKey key = keyOf(plan);
+Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores, const DeviceCells *cells) {
+  const CountersKey key = plan.countersKey();
   if (auto known = programs.find(key); known != programs.end()) {
     plan.program = known->second;
     return {};
@@ -46,19 +52,54 @@ Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores, CellRange ce
   if (!failures.isOk())
     return failures.status();
   made->failures = std::move(failures).value();
+  if (Status status = makeCounters(plan, *made); !status.isOk())
+    return status;
+  if (plan.isForNetwork())
+    if (Status status = writePlaces(*made); !status.isOk())
+      return status;
+  programs.emplace(key, made);
+  plan.program = std::move(made);
+  return {};
+}
+
+Status DevicePrograms::makeCounters(const DevicePlan &plan, DeviceProgram &made) const {
+  const size_t numFar = made.cells ? made.cells->senders().size() : 0;
+  const size_t numPeers = plan.isForNetwork() ? ranks.ranksHere().size() + numFar : static_cast<size_t>(ranks.size);
+  const size_t ofPeers = countersBytes(plan, numPeers);
+  const size_t ofCalls = static_cast<size_t>(ranks.mostLanes()) * sizeof(uint64_t);
   for (const LocalRank &local : ranks.locals) {
-    DeviceProgram::OfRank &own = made->ranks.emplace_back();
-    const size_t ofCalls = static_cast<size_t>(ranks.mostLanes()) * sizeof(uint64_t);
-    for (auto [memory, sizeBytes] :
-         {std::pair(&own.sent, semaphores.sizeBytes), {&own.awaited, semaphores.sizeBytes}, {&own.calls, ofCalls}}) {
+    DeviceProgram::OfRank &own = made.ranks.emplace_back();
+    for (auto [memory, sizeBytes] : {std::pair(&own.sent, ofPeers), {&own.awaited, ofPeers}, {&own.calls, ofCalls}}) {
       Result<DeviceMemory> cleared = allocateCleared(ranks.devices[local.device], sizeBytes);
       if (!cleared.isOk())
         return cleared.status();
       *memory = std::move(cleared).value();
     }
   }
-  programs.emplace(key, made);
-  plan.program = std::move(made);
+  return {};
+}
+
+/// A rank that is no peer has this rank's own place. Nobody raises that semaphore, so that a wait there ends in a
+/// record that names the rank.
+Status DevicePrograms::writePlaces(DeviceProgram &made) const {
+  const std::vector<int> here = ranks.ranksHere();
+  for (size_t local = 0; local < ranks.locals.size(); ++local) {
+    const std::shared_ptr<OpenDevice> &device = ranks.devices[ranks.locals[local].device];
+    const auto own = static_cast<uint32_t>(ranks.placeHere(ranks.locals[local].rank));
+    std::vector<uint32_t> places(static_cast<size_t>(ranks.size), own);
+    uint32_t next = 0;
+    for (int rank : here)
+      places[static_cast<size_t>(rank)] = next++;
+    for (size_t far = 0; made.cells && far < made.cells->senders().size(); ++far)
+      places[static_cast<size_t>(made.cells->senders()[far])] = next++;
+    const size_t sizeBytes = places.size() * sizeof(uint32_t);
+    Result<DeviceMemory> memory = DeviceMemory::allocate(device, KOLO_MEMORY_PRIVATE, sizeBytes);
+    if (!memory.isOk())
+      return memory.status();
+    if (Status status = device->copy(memory->data(), places.data(), sizeBytes); !status.isOk())
+      return status;
+    made.ranks[local].places = std::move(memory).value();
+  }
   return {};
 }
 

@@ -11,19 +11,18 @@
 
 namespace kolo::runtime {
 
-using ProgramKey = std::pair<PluginContent, int32_t>; // and the program's number in the plugin
-
 class DevicePrograms {
 public:
   explicit DevicePrograms(const DeviceRanks &allRanks) : ranks(allRanks) {}
 
-  bool contains(const DevicePlan &plan) const { return programs.contains(keyOf(plan)); }
+  bool contains(const DevicePlan &plan) const { return programs.contains(plan.countersKey()); }
   /// The bytes of the semaphores that a new program needs, at least one.
   size_t semaphoreBytes(const DevicePlan &plan) const;
-  /// Gives the plan its program, and makes it with these semaphores and cells if it is new. OutOfMemory, DeviceError.
-  Status give(DevicePlan &plan, HeapBlock semaphores, CellRange cells);
+  /// Gives the plan its program, and makes it with these semaphores and cells if it is new. Null: it has no cells, so
+  /// that no rank of another host is a peer. OutOfMemory, DeviceError.
+  Status give(DevicePlan &plan, HeapBlock semaphores, const DeviceCells *cells);
   /// Called where a plan that `give` made a program for is refused after all.
-  void forget(const DevicePlan &plan) { programs.erase(keyOf(plan)); }
+  void forget(const DevicePlan &plan) { programs.erase(plan.countersKey()); }
 
   /// The first timeout that a lane has noted, or else another failure of a lane, with the code of `otherwise`. Without
   /// any it returns `otherwise`.
@@ -37,11 +36,13 @@ private:
     size_t local = 0;
     int lane = 0;
   };
-  static ProgramKey keyOf(const DevicePlan &plan) { return {plan.plugin->content, plan.calls.front().key.program}; }
+  size_t countersBytes(const DevicePlan &plan, size_t numPeers) const;
+  Status makeCounters(const DevicePlan &plan, DeviceProgram &made) const;
+  Status writePlaces(DeviceProgram &made) const;
   LaneFailure findFailure() const;
 
   const DeviceRanks &ranks;
-  std::map<ProgramKey, std::shared_ptr<DeviceProgram>> programs;
+  std::map<CountersKey, std::shared_ptr<DeviceProgram>> programs;
 };
 
 /// Private memory of a device, cleared, with room for at least one counter. OutOfMemory, DeviceError.

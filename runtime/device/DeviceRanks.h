@@ -38,6 +38,12 @@ struct DeviceRanks {
   /// Whether ranks are on several hosts, and whether this one is on another one than the ranks of this process.
   bool areOnHosts() const { return meeting && meeting->hosts().areSeveral(); }
   bool isRemote(int rank) const { return meeting && meeting->hosts().isRemote(rank); }
+  /// In the order of their numbers; 0 to size - 1 where all ranks are in this process.
+  std::vector<int> ranksHere() const;
+  /// The place of one of them.
+  size_t placeHere(int rank) const { return static_cast<size_t>(meeting ? meeting->hosts().placeOf(rank) : rank); }
+  /// Of any host: the same on all ranks.
+  size_t mostRanksOfHost() const;
   /// Of a call, where `ofTable` is what the plugin's selection says: see DeviceOptions::lanes.
   int lanesOf(int ofTable) const;
   /// Of any call.
@@ -52,7 +58,7 @@ struct DeviceRanks {
   std::vector<int> ranksOnDevice;     // by device: ranks of all processes
   std::optional<ShownBy> shownBy;     // on several hosts: inboxes and outboxes are in memory of devices
   std::string whyOnHosts;             // likewise: why they are not, if it was tried
-  int ranksHere = 0;                  // with a meeting: of this process, on the device of this rank
+  int ranksOnOwn = 0;                 // with a meeting: of this process, on the device of this rank
   std::vector<int> peerDevices;       // likewise: other devices of this process, whose ranks use addresses of this one
   std::optional<DeviceMeeting> meeting; // if not all ranks are here
 };

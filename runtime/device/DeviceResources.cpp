@@ -61,7 +61,7 @@ Status DeviceResources::growFor(const DevicePlan &plan) {
     if (Status status = grow(std::max({DeviceHeap::roomFor(need.sizes), least, std::min(heap.sizeBytes(), most)}));
         !status.isOk())
       return status;
-  return plan.isForNetwork() ? network.growFor(need.inboxSizes, need.numSemaphores) : Status();
+  return plan.isForNetwork() ? network.growFor(need.inboxSizes, plan) : Status();
 }
 
 DeviceResources::ShapeKey DeviceResources::shapeKeyOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces) const {
@@ -84,11 +84,8 @@ DeviceResources::Need DeviceResources::needOf(const DevicePlan &plan) const {
   const Call &call = plan.calls.front();
   Need need;
   need.isNewProgram = !programs.contains(plan);
-  if (need.isNewProgram) {
+  if (need.isNewProgram)
     need.sizes.push_back(programs.semaphoreBytes(plan));
-    if (plan.isForNetwork() && ranks.areOnHosts())
-      need.numSemaphores = static_cast<uint32_t>(call.info->numSemaphores);
-  }
   for (const DevicePlan::Pieces *pieces : {&plan.pieces, &plan.rest}) {
     ShapeKey key = shapeKeyOf(plan, *pieces);
     if ((pieces == &plan.rest && pieces->count == 0) || shapes.contains(key))
@@ -111,30 +108,26 @@ std::optional<DeviceResources::TakenBlocks> DeviceResources::take(const Need &ne
   std::optional<std::vector<HeapBlock>> blocks = heap.take(need.sizes);
   if (!blocks)
     return std::nullopt;
-  TakenBlocks taken = {std::move(*blocks), {}, {}};
+  TakenBlocks taken = {std::move(*blocks), {}};
   std::optional<std::vector<HeapBlock>> inboxes = network.takeInboxes(need.inboxSizes);
-  std::optional<CellRange> cells = inboxes ? network.cells().take(need.numSemaphores) : std::nullopt;
-  if (inboxes)
-    taken.inboxes = std::move(*inboxes);
-  if (!cells) {
-    giveBack({}, taken);
+  if (!inboxes) {
+    giveBack(taken);
     return std::nullopt;
   }
-  taken.cells = *cells;
+  taken.inboxes = std::move(*inboxes);
   return taken;
 }
 
-void DeviceResources::giveBack(const Need &need, const TakenBlocks &taken) {
+void DeviceResources::giveBack(const TakenBlocks &taken) {
   for (const HeapBlock &block : taken.blocks)
     heap.giveBack(block);
   for (const HeapBlock &inbox : taken.inboxes)
     network.giveBack(inbox);
-  network.cells().giveBack(taken.cells, need.numSemaphores);
 }
 
 Result<bool> DeviceResources::reserve(DevicePlan &plan) {
   const Need need = needOf(plan);
-  std::optional<TakenBlocks> taken = hasRoomFor(need) ? take(need) : std::nullopt;
+  std::optional<TakenBlocks> taken = hasRoomFor(need) && network.hasCellsFor(plan) ? take(need) : std::nullopt;
   if (!taken)
     return false;
   std::vector<ShapeKey> newShapes;
@@ -145,7 +138,7 @@ Result<bool> DeviceResources::reserve(DevicePlan &plan) {
     programs.forget(plan);
   for (const ShapeKey &key : newShapes)
     shapes.erase(key);
-  giveBack(need, *taken);
+  giveBack(*taken);
   return status;
 }
 
@@ -153,7 +146,7 @@ Result<bool> DeviceResources::reserve(DevicePlan &plan) {
 Status DeviceResources::fill(DevicePlan &plan, const Need &need, const TakenBlocks &taken,
                              std::vector<ShapeKey> &newShapes) {
   std::span<const HeapBlock> blocks = taken.blocks;
-  if (Status status = programs.give(plan, need.isNewProgram ? blocks.front() : HeapBlock{}, taken.cells);
+  if (Status status = programs.give(plan, need.isNewProgram ? blocks.front() : HeapBlock{}, network.cellsOf(plan));
       !status.isOk())
     return status;
   blocks = blocks.subspan(need.isNewProgram ? 1 : 0);

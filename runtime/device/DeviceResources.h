@@ -65,17 +65,15 @@ private:
     bool isNewProgram = false;
     std::vector<size_t> sizes;      // of the heap
     std::vector<size_t> inboxSizes; // of the heap of inboxes: one for each new shape
-    uint32_t numSemaphores = 0;     // that need cells
   };
   /// The same as blocks.
   struct TakenBlocks {
     std::vector<HeapBlock> blocks, inboxes;
-    CellRange cells;
   };
   Need needOf(const DevicePlan &plan) const;
   bool hasRoomFor(const Need &need) const { return shapes.size() + need.inboxSizes.size() <= mostShapes; }
   std::optional<TakenBlocks> take(const Need &need);
-  void giveBack(const Need &need, const TakenBlocks &taken);
+  void giveBack(const TakenBlocks &taken);
   Status grow(size_t sizeBytes);
   Status fill(DevicePlan &plan, const Need &need, const TakenBlocks &taken, std::vector<ShapeKey> &newShapes);
   Result<std::shared_ptr<DeviceShape>> makeShape(const DevicePlan &plan, std::span<const HeapBlock> blocks) const;

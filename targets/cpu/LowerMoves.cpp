@@ -5,7 +5,7 @@
 //            llvm.func @publish.p(%invocation) { the ops before kolo.chan.enter }
 //
 // Functions like scratchBytes give the size of published memory, of packet buffers, and of inboxes for devices. Only a
-// program with published buffers has a function publish.
+// program with published buffers has a function publish. LowerPeers.cpp makes one for devices on several hosts.
 //
 // A wait becomes a call of @kolo.wait, and a move out of packets a call of @kolo.receive; LowerWaits tests their
 // results. Requires channel form, lanes placed.
@@ -89,7 +89,8 @@ LogicalResult ProgramLowering::run() {
   StringRef name = program.getSymName();
   if (failed(lowerBytes(BufferRole::Scratch, scratchFunctionName(name))))
     return failure();
-  if (usesStagedNetwork(program) && failed(lowerBytes(BufferRole::Inbox, inboxFunctionName(name))))
+  if (usesStagedNetwork(program) &&
+      (failed(lowerBytes(BufferRole::Inbox, inboxFunctionName(name))) || failed(lowerPeers(program))))
     return failure();
   bool publishes = hasBuffers(program, BufferRole::Published);
   if (publishes && failed(lowerBytes(BufferRole::Published, publishedFunctionName(name))))

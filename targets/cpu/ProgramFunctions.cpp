@@ -16,6 +16,7 @@ std::string publishedFunctionName(StringRef program) { return "publishedBytes." 
 std::string packetsFunctionName(StringRef program) { return "packetBytes." + program.str(); }
 std::string scratchFunctionName(StringRef program) { return "scratchBytes." + program.str(); }
 std::string inboxFunctionName(StringRef program) { return "inboxBytes." + program.str(); }
+std::string peersFunctionName(StringRef program) { return "peers." + program.str(); }
 std::string reduceKernelName(KoloType type, KoloReduction reduction) { return reductionName(type, reduction); }
 std::string kernelSymbol(StringRef cpu, StringRef kernel) { return (cpu + "." + kernel).str(); }
 std::string roundTripName(const codec::Codec &codec) { return "kolo.roundTrip." + codec::textOf(codec); }

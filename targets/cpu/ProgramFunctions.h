@@ -16,6 +16,7 @@ std::string runFunctionName(llvm::StringRef program); // int32_t (const KoloInvo
 std::string scratchFunctionName(llvm::StringRef program);
 /// Of a program that uses a staged network: see KoloDevicePlugin.
 std::string inboxFunctionName(llvm::StringRef program);   // int64_t (const KoloShape *)
+std::string peersFunctionName(llvm::StringRef program);   // void (const KoloDevicePeers *)
 std::string publishFunctionName(llvm::StringRef program); // void (const KoloInvocation *); where something is published
 std::string publishedFunctionName(llvm::StringRef program); // int64_t (const KoloShape *); likewise
 std::string packetsFunctionName(llvm::StringRef program);   // int64_t (const KoloShape *); where there are packets

@@ -95,4 +95,7 @@ private:
   FusedLists *lists = nullptr;                    // while the moves of a fuse are being listed
 };
 
+/// Makes peersFunctionName of a program that uses a staged network.
+mlir::LogicalResult lowerPeers(ProgramOp program);
+
 } // namespace kolo::cpu

@@ -101,6 +101,21 @@ Value loadEntry(OpBuilder &builder, Location loc, Type type, Value table, Value 
   return LLVM::LoadOp::create(builder, loc, type, advance(builder, loc, table, offset), 8);
 }
 
+Value loadPlace(OpBuilder &builder, Location loc, Value invocation, Value rank) {
+  Value table =
+      load(builder, loc, pointerType(builder), invocation, int64_t(offsetof(KoloDeviceNetworkInvocation, places)));
+  Value offset = arith::MulIOp::create(builder, loc, rank, constantI64(builder, loc, sizeof(uint32_t)));
+  Value place = LLVM::LoadOp::create(builder, loc, builder.getI32Type(), advance(builder, loc, table, offset), 4);
+  return arith::ExtUIOp::create(builder, loc, builder.getI64Type(), place);
+}
+
+Value loadEntryNumber(OpBuilder &builder, Location loc, Value invocation, Value rank) {
+  Value place = loadPlace(builder, loc, invocation, rank);
+  Value here =
+      load(builder, loc, builder.getI64Type(), invocation, int64_t(offsetof(KoloDeviceNetworkInvocation, numHere)));
+  return arith::MinUIOp::create(builder, loc, place, here);
+}
+
 Value isNull(OpBuilder &builder, Location loc, Value address) {
   Value null = LLVM::ZeroOp::create(builder, loc, address.getType());
   return LLVM::ICmpOp::create(builder, loc, LLVM::ICmpPredicate::eq, address, null);

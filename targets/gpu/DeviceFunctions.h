@@ -230,6 +230,10 @@ mlir::Value load(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, 
 /// table[index], for entries of 8 bytes.
 mlir::Value loadEntry(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type type, mlir::Value table,
                       mlir::Value index);
+/// A rank's place in a KoloDeviceNetworkInvocation.
+mlir::Value loadPlace(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value invocation, mlir::Value rank);
+/// The number of a rank's entry in its tables of addresses: one for all ranks of other hosts.
+mlir::Value loadEntryNumber(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value invocation, mlir::Value rank);
 mlir::Value isNull(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value address);
 /// Calls a function of the module; no value for one that returns nothing.
 mlir::Value call(mlir::OpBuilder &builder, mlir::Location loc, llvm::StringRef name, mlir::ValueRange arguments = {});

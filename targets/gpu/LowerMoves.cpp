@@ -22,8 +22,13 @@ Value KernelLowering::beginOf(Value buffer, Value rank) {
       isInbox ? offsetof(KoloDeviceNetworkInvocation, inbox) : offsetof(KoloDeviceInvocation, local) + entry;
   const size_t ofPeers =
       isInbox ? offsetof(KoloDeviceNetworkInvocation, peerInboxes) : offsetof(KoloDeviceInvocation, peers) + entry;
-  Value base = rank ? loadEntry(builder, loc, pointerType(builder), pointerField(ofPeers), integer(mapped(rank)))
-                    : pointerField(own);
+  Value base = pointerField(rank ? ofPeers : own);
+  if (rank) {
+    Value number = integer(mapped(rank));
+    if (isStaged())
+      number = loadEntryNumber(builder, loc, frame.invocation, number);
+    base = loadEntry(builder, loc, pointerType(builder), base, number);
+  }
   return advance(builder, loc, base, integer(placed.offset));
 }
 
@@ -110,7 +115,8 @@ void KernelLowering::pushConverted(MoveInterface move, const Converted &all) {
   Value peer = integer(mapped(move.getDestinationRank()));
   Value statement = constantI64(builder, loc, statements.numberOf(move.getLoc()));
   Value inboxes = pointerField(offsetof(KoloDeviceNetworkInvocation, peerInboxes));
-  Value inbox = loadEntry(builder, loc, pointerType(builder), inboxes, peer);
+  Value inbox =
+      loadEntry(builder, loc, pointerType(builder), inboxes, loadEntryNumber(builder, loc, frame.invocation, peer));
   auto choice = scf::IfOp::create(builder, loc, isNull(builder, loc, inbox), /*withElseRegion=*/true);
   builder.setInsertionPointToStart(choice.elseBlock());
   convert(move, all, advance(builder, loc, inbox, offsetIn(destination, all.destinationBegin)));

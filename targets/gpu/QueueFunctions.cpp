@@ -173,7 +173,7 @@ void QueueFunctions::definePush() {
   Value invocation = function.getArgument(0), source = function.getArgument(4);
   Value peer = uniform(1), statement = uniform(2), offset = uniform(3), size = uniform(5);
   Value inboxes = field(invocation, pointer, offsetof(KoloDeviceNetworkInvocation, peerInboxes));
-  Value inbox = loadEntry(builder, loc, pointer, inboxes, peer);
+  Value inbox = loadEntry(builder, loc, pointer, inboxes, loadEntryNumber(builder, loc, invocation, peer));
   auto choice = scf::IfOp::create(builder, loc, isNull(builder, loc, inbox), /*withElseRegion=*/true);
   LLVM::ReturnOp::create(builder, loc, arith::ConstantIntOp::create(builder, loc, KOLO_DEVICE_OK, 32).getResult());
   builder.setInsertionPointToStart(choice.elseBlock());

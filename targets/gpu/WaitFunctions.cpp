@@ -33,11 +33,6 @@ private:
     Value cell, scale;
   };
   AwaitedCell awaited(Value index);
-  Value isRemote() {
-    Value cells =
-        loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
-    return isNull(builder, loc, cells);
-  }
   void signal(LLVM::LLVMFuncOp function, Value cells, Value count);
   SmallVector<Type> signalArguments() {
     SmallVector<Type> types{pointer, i64, i64, i64};
@@ -60,11 +55,19 @@ private:
   Value compare(arith::CmpIPredicate predicate, Value a, Value b) {
     return arith::CmpIOp::create(builder, loc, predicate, a, b);
   }
-  /// Number of a counter in a table [lane][semaphore][rank].
+  Value row() { return add(mul(call(builder, loc, laneFunction), numSemaphores), semaphore); }
+  /// Of a rank among the counters of this one.
+  Value placeOf(Value rank) { return isStaged ? loadPlace(builder, loc, invocation, rank) : rank; }
+  Value numHere() { return field(i64, offsetof(KoloDeviceNetworkInvocation, numHere)); }
+  Value numFar() { return field(i64, offsetof(KoloDeviceNetworkInvocation, numFar)); }
+  /// Number of a counter in `sent` or `awaited`.
   Value counterIndex(Value rank) {
-    Value row = add(mul(call(builder, loc, laneFunction), numSemaphores), semaphore);
-    return add(mul(row, field(i64, offsetof(KoloDeviceInvocation, numRanks))), rank);
+    Value number = row();
+    Value size = isStaged ? add(numHere(), numFar()) : field(i64, offsetof(KoloDeviceInvocation, numRanks));
+    return add(mul(number, size), placeOf(rank));
   }
+  /// Of one that a rank of this host raises, in the semaphores of a rank of this host.
+  Value semaphoreIndex(Value place) { return add(mul(row(), numHere()), place); }
   Value entry(Value table, Value index) { return advance(builder, loc, table, mul(index, constant(8))); }
   /// Adds one to a counter that no other thread uses until the block meets, and gives the sum.
   Value increment(Value counter) {
@@ -86,7 +89,9 @@ void WaitFunctions::defineSignalOne() {
   auto function =
       start(createFunction(builder, module, names.signalOne, Type(), signalArguments(), Inlining::Never), 1);
   Value count = increment(entry(field(pointer, offsetof(KoloDeviceInvocation, sent)), counterIndex(peer)));
-  Value cells = loadEntry(builder, loc, pointer, field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores)), peer);
+  Value table = field(pointer, offsetof(KoloDeviceInvocation, peerSemaphores));
+  Value number = isStaged ? loadEntryNumber(builder, loc, invocation, peer) : peer;
+  Value cells = loadEntry(builder, loc, pointer, table, number);
   signal(function, cells, count);
   LLVM::ReturnOp::create(builder, loc, ValueRange{});
 }
@@ -97,8 +102,7 @@ void WaitFunctions::signal(LLVM::LLVMFuncOp function, Value cells, Value count) 
   if (isStaged) {
     auto choice = scf::IfOp::create(builder, loc, isNull(builder, loc, cells), /*withElseRegion=*/true);
     builder.setInsertionPointToStart(choice.thenBlock());
-    Value number = add(field(i64, offsetof(KoloDeviceNetworkInvocation, firstSemaphore)), semaphore);
-    Value shifted = arith::ShLIOp::create(builder, loc, number, constant(32));
+    Value shifted = arith::ShLIOp::create(builder, loc, semaphore, constant(32));
     Value kind = arith::OrIOp::create(builder, loc, shifted, constant(KOLO_DEVICE_SIGNAL));
     Value agreement = field(i64, offsetof(KoloDeviceNetworkInvocation, cellsAgreement));
     call(builder, loc, requestFunction,
@@ -107,7 +111,8 @@ void WaitFunctions::signal(LLVM::LLVMFuncOp function, Value cells, Value count) 
     builder.setInsertionPointToStart(choice.elseBlock());
   }
   Value me = field(i64, offsetof(KoloDeviceInvocation, rank));
-  call(builder, loc, raiseFunction, {entry(cells, counterIndex(me)), count});
+  Value index = isStaged ? semaphoreIndex(placeOf(me)) : counterIndex(me);
+  call(builder, loc, raiseFunction, {entry(cells, index), count});
 }
 
 void WaitFunctions::defineSignal() {
@@ -120,16 +125,15 @@ void WaitFunctions::defineSignal() {
 
 /// Peers of other hosts raise a cell in memory of the host, which has twice the count.
 WaitFunctions::AwaitedCell WaitFunctions::awaited(Value index) {
-  Value cell = entry(field(pointer, offsetof(KoloDeviceInvocation, semaphores)), index);
+  Value semaphores = field(pointer, offsetof(KoloDeviceInvocation, semaphores));
   if (!isStaged)
-    return {cell, Value()};
-  Value isElsewhere = isRemote();
-  Value numbers = field(i64, offsetof(KoloDeviceNetworkInvocation, numCellSemaphores));
-  Value number = add(field(i64, offsetof(KoloDeviceNetworkInvocation, firstSemaphore)), semaphore);
-  Value row = add(mul(call(builder, loc, laneFunction), numbers), number);
-  Value place = add(mul(row, field(i64, offsetof(KoloDeviceInvocation, numRanks))), peer);
+    return {entry(semaphores, index), Value()};
+  Value place = placeOf(peer), here = numHere();
+  Value isElsewhere = compare(arith::CmpIPredicate::uge, place, here);
+  Value cell = entry(semaphores, semaphoreIndex(place));
+  Value number = add(mul(row(), numFar()), arith::SubIOp::create(builder, loc, place, here));
   Value raised = advance(builder, loc, field(pointer, offsetof(KoloDeviceNetworkInvocation, cells)),
-                         mul(place, constant(KOLO_DEVICE_CELL_BYTES)));
+                         mul(number, constant(KOLO_DEVICE_CELL_BYTES)));
   return {arith::SelectOp::create(builder, loc, isElsewhere, raised, cell),
           arith::SelectOp::create(builder, loc, isElsewhere, constant(2), constant(1))};
 }

@@ -47,7 +47,7 @@ private:
   Constant *i64(uint64_t value) { return ConstantInt::get(Type::getInt64Ty(context), value); }
   Constant *kernels(ArrayRef<DeviceProgramNames> programs);
   Constant *tableKernels(ArrayRef<DeviceProgramNames> programs);
-  Constant *inboxBytes(ArrayRef<DeviceProgramNames> programs);
+  Constant *hostFunctions(ArrayRef<DeviceProgramNames> programs, std::string (*nameOf)(StringRef), const Twine &name);
   Constant *reductions(const DeviceOptions &options);
   Constant *images(const DeviceCode &devices);
 
@@ -70,16 +70,17 @@ Constant *DeviceTable::tableKernels(ArrayRef<DeviceProgramNames> programs) {
   return table(names, "deviceTableKernels");
 }
 
-/// Functions of the host's code.
-Constant *DeviceTable::inboxBytes(ArrayRef<DeviceProgramNames> programs) {
+/// Of the programs that use a staged network.
+Constant *DeviceTable::hostFunctions(ArrayRef<DeviceProgramNames> programs, std::string (*nameOf)(StringRef),
+                                     const Twine &name) {
   std::vector<Constant *> functions;
   for (const DeviceProgramNames &program : programs) {
     Constant *function = ConstantPointerNull::get(pointer);
     if (program.usesStagedNetwork)
-      function = module.getFunction(cpu::inboxFunctionName(program.name));
+      function = module.getFunction(nameOf(program.name));
     functions.push_back(function);
   }
-  return table(functions, "deviceInboxBytes");
+  return table(functions, name);
 }
 
 Constant *DeviceTable::reductions(const DeviceOptions &options) {
@@ -116,13 +117,15 @@ Constant *DeviceTable::images(const DeviceCode &devices) {
 void DeviceTable::add(ArrayRef<DeviceProgramNames> programs, const DeviceCode &devices) {
   static_assert(offsetof(KoloDevicePlugin, kernels) == 8 && offsetof(KoloDevicePlugin, numReductions) == 16 &&
                 offsetof(KoloDevicePlugin, reductions) == 24 && offsetof(KoloDevicePlugin, tableKernels) == 40 &&
-                offsetof(KoloDevicePlugin, inboxBytes) == 48 && sizeof(KoloDevicePlugin) == 56);
+                offsetof(KoloDevicePlugin, inboxBytes) == 48 && offsetof(KoloDevicePlugin, peers) == 56 &&
+                sizeof(KoloDevicePlugin) == 64);
   int64_t numReductions = int64_t(devices.options.types.size() * devices.options.reductions.size());
-  Constant *plugin =
-      global(structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs),
-                        i32(numReductions), i32(int64_t(devices.images.size())), reductions(devices.options),
-                        images(devices), tableKernels(programs), inboxBytes(programs)}),
-             "devicePlugin");
+  Constant *plugin = global(
+      structure({i32(KOLO_DEVICE_ABI_VERSION), i32(int64_t(programs.size())), kernels(programs), i32(numReductions),
+                 i32(int64_t(devices.images.size())), reductions(devices.options), images(devices),
+                 tableKernels(programs), hostFunctions(programs, cpu::inboxFunctionName, "deviceInboxBytes"),
+                 hostFunctions(programs, cpu::peersFunctionName, "devicePeers")}),
+      "devicePlugin");
   auto *entry =
       Function::Create(FunctionType::get(pointer, false), GlobalValue::ExternalLinkage, KOLO_DEVICE_SYMBOL, module);
   entry->setDoesNotThrow();

@@ -23,7 +23,7 @@ class DevicePlugin(ctypes.Structure):
                 ("kernels", ctypes.POINTER(ctypes.c_char_p)), ("numReductions", ctypes.c_uint32),
                 ("numImages", ctypes.c_uint32), ("reductions", ctypes.POINTER(Reduction)),
                 ("images", ctypes.POINTER(Image)), ("tableKernels", ctypes.POINTER(ctypes.c_char_p)),
-                ("inboxBytes", ctypes.POINTER(ctypes.c_void_p))]
+                ("inboxBytes", ctypes.POINTER(ctypes.c_void_p)), ("peers", ctypes.POINTER(ctypes.c_void_p))]
 
 
 class Shape(ctypes.Structure):

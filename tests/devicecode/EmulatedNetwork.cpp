@@ -8,7 +8,7 @@
 namespace kolo::test {
 namespace {
 
-constexpr uint64_t inboxAgreement = 5, cellsAgreement = 8, inboxOffset = 192, firstSemaphore = 3, moreSemaphores = 5;
+constexpr uint64_t inboxAgreement = 5, cellsAgreement = 8, inboxOffset = 192;
 constexpr int garbage = 0xa5;
 
 uint64_t read(uint64_t &count) { return std::atomic_ref(count).load(std::memory_order_acquire); }
@@ -28,14 +28,28 @@ EmulatedNetwork::EmulatedNetwork(const Size &size, std::vector<int> hosts)
     : size(size), hosts(std::move(hosts)), states(size.numRanks * size.numLanes),
       queues(size.numRanks, std::vector<KoloDeviceQueue>(size.numLanes)),
       counts(size.numRanks, std::vector<KoloDeviceQueueCounts>(size.numLanes)) {
-  const size_t numCells = size.numLanes * (firstSemaphore + size.numSemaphores + moreSemaphores) * size.numRanks;
-  cells.assign(size.numRanks, std::vector<Cell>(numCells));
+  placePeers();
   for (size_t rank = 0; rank < size.numRanks; ++rank)
     for (size_t lane = 0; lane < size.numLanes; ++lane) {
       State &state = stateOf(rank, lane);
       state.outbox.assign(size_t(KOLO_DEVICE_CHUNKS) * KOLO_DEVICE_CHUNK_BYTES, garbage);
       queueOf(rank, lane).outbox = state.outbox.data();
     }
+}
+
+void EmulatedNetwork::placePeers() {
+  for (size_t rank = 0; rank < size.numRanks; ++rank) {
+    std::vector<uint32_t> &placed = places.emplace_back(size.numRanks);
+    uint32_t next = 0;
+    for (size_t peer = 0; peer < size.numRanks; ++peer)
+      if (!areApart(rank, peer))
+        placed[peer] = next++;
+    numHere.push_back(next);
+    for (size_t peer = size.numRanks; peer-- > 0;)
+      if (areApart(rank, peer))
+        placed[peer] = next++;
+    cells.emplace_back(size.numLanes * size.numSemaphores * numFar(rank));
+  }
 }
 
 bool EmulatedNetwork::areSeveral() const {
@@ -51,8 +65,9 @@ uint64_t EmulatedNetwork::numPuts() const {
 
 void EmulatedNetwork::describe(size_t rank, KoloDeviceNetworkInvocation &invocation) {
   invocation.inboxAgreement = inboxAgreement, invocation.inboxOffset = inboxOffset;
-  invocation.cellsAgreement = cellsAgreement, invocation.firstSemaphore = firstSemaphore;
-  invocation.numCellSemaphores = int64_t(firstSemaphore + size.numSemaphores + moreSemaphores);
+  invocation.cellsAgreement = cellsAgreement;
+  invocation.places = places[rank].data();
+  invocation.numHere = int64_t(numHere[rank]), invocation.numFar = int64_t(numFar(rank));
   if (!areSeveral())
     return;
   invocation.cells = cells[rank].data();
@@ -120,8 +135,7 @@ std::string EmulatedNetwork::mistakeIn(size_t rank, size_t lane, const KoloDevic
   if (request.peer < 0 || request.peer >= int64_t(size.numRanks) || !areApart(rank, size_t(request.peer)))
     return "a request for rank " + std::to_string(request.peer);
   if (request.kind == KOLO_DEVICE_SIGNAL)
-    return request.agreement == cellsAgreement && request.semaphore >= firstSemaphore &&
-                   request.semaphore < firstSemaphore + size.numSemaphores
+    return request.agreement == cellsAgreement && request.semaphore < size.numSemaphores
                ? ""
                : "a signal to semaphore " + std::to_string(request.semaphore);
   const State &state = states[rank * size.numLanes + lane];
@@ -160,8 +174,8 @@ void EmulatedNetwork::put(const Wire &wire, const Pending &pending) {
 
 void EmulatedNetwork::signal(const Wire &wire, const KoloDeviceRequest &request) {
   const auto [rank, lane, peer] = wire;
-  const size_t number = firstSemaphore + size.numSemaphores + moreSemaphores;
-  uint64_t &count = cells[peer][(lane * number + request.semaphore) * size.numRanks + rank].count;
+  const size_t row = lane * size.numSemaphores + request.semaphore;
+  uint64_t &count = cells[peer][row * numFar(peer) + places[peer][rank] - numHere[peer]].count;
   if (count + 2 != 2 * request.value)
     wrong += "a signal with count " + std::to_string(request.value) + " after " + std::to_string(count / 2) + "\n";
   raise(count, 2 * request.value);

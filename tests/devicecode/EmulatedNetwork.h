@@ -31,6 +31,14 @@ public:
 
   bool areApart(size_t rank, size_t peer) const { return hosts[rank] != hosts[peer]; }
   bool areSeveral() const;
+  /// A row of addresses of all ranks as a rank has it: of those of its host, by place, and then null.
+  template <class Address> std::vector<Address> seenBy(size_t rank, const std::vector<Address> &ofRanks) const {
+    std::vector<Address> row(numHere[rank] + 1);
+    for (size_t peer = 0; peer < size.numRanks; ++peer)
+      if (!areApart(rank, peer))
+        row[places[rank][peer]] = ofRanks[peer];
+    return row;
+  }
   /// Gives the invocation all but the inboxes.
   void describe(size_t rank, KoloDeviceNetworkInvocation &invocation);
 
@@ -60,6 +68,9 @@ private:
   };
   using Wire = std::tuple<size_t, size_t, size_t>; // rank, lane, peer
 
+  /// Cells have no order that others know: those of the highest rank come first.
+  void placePeers();
+  size_t numFar(size_t rank) const { return size.numRanks - numHere[rank]; }
   State &stateOf(size_t rank, size_t lane) { return states[rank * size.numLanes + lane]; }
   KoloDeviceQueue &queueOf(size_t rank, size_t lane) { return queues[rank][lane]; }
   void run(const std::stop_token &stopped);
@@ -75,6 +86,8 @@ private:
   std::vector<std::vector<KoloDeviceQueue>> queues;       // by rank and lane
   std::vector<std::vector<KoloDeviceQueueCounts>> counts; // by rank and lane
   std::vector<std::vector<Cell>> cells;                   // by rank
+  std::vector<std::vector<uint32_t>> places;              // by rank and peer
+  std::vector<size_t> numHere;                            // by rank
   std::map<Wire, std::deque<Pending>> wires;
   std::vector<std::byte *> inboxes;
   size_t inboxBytes = 0;

@@ -62,12 +62,6 @@ void EmulatedRanks::placeOn(std::vector<int> ofRanks) {
 
 /// Ranks of other hosts have no addresses here.
 void EmulatedRanks::mapPeers() {
-  auto seenBy = [&](size_t rank, auto table) {
-    for (size_t peer = 0; peer < numRanks; ++peer)
-      if (network->areApart(rank, peer))
-        table[peer] = nullptr;
-    return table;
-  };
   std::vector<void *> ofInboxes;
   for (Guarded &inbox : inboxes)
     ofInboxes.push_back(inbox.data());
@@ -76,9 +70,9 @@ void EmulatedRanks::mapPeers() {
   mappedInboxes.clear(), mappedSemaphores.clear();
   for (size_t rank = 0; rank < numRanks; ++rank) {
     for (int role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
-      mapped[role].push_back(seenBy(rank, addresses[role]));
-    mappedInboxes.push_back(seenBy(rank, ofInboxes));
-    mappedSemaphores.push_back(seenBy(rank, peerSemaphores));
+      mapped[role].push_back(network->seenBy(rank, addresses[role]));
+    mappedInboxes.push_back(network->seenBy(rank, ofInboxes));
+    mappedSemaphores.push_back(network->seenBy(rank, peerSemaphores));
   }
 }
 

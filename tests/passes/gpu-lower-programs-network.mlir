@@ -76,4 +76,4 @@ kolo.chan.program @staged <all_gather over 0> mesh ["rank"] meshes [[4]] semapho
 
 // Its invocations are longer.
 // CHECK-LABEL: llvm.func @staged(
-// CHECK: arith.constant 448 : i64
+// CHECK: arith.constant 456 : i64

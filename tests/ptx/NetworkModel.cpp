@@ -9,7 +9,6 @@ namespace kolo::ptx {
 namespace {
 
 constexpr uint64_t inboxAgreement = 7, cellsAgreement = 9, inboxOffset = 128;
-constexpr size_t firstSemaphore = 2, moreSemaphores = 1;
 constexpr size_t outboxBytes = size_t(KOLO_DEVICE_CHUNKS) * KOLO_DEVICE_CHUNK_BYTES;
 constexpr Access weak = {}, acquire = {Space::Global, Order::Acquire, Scope::System, false},
                  release = {Space::Global, Order::Release, Scope::System, false},
@@ -37,7 +36,9 @@ NetworkModel::NetworkModel(std::vector<int> ofRanks, size_t lanes, size_t semaph
     rank.queues = make<KoloDeviceQueue>(numLanes, Content::Values);
     rank.counts = make<KoloDeviceQueueCounts>(numLanes, Content::Zeros);
     rank.outboxes = make<std::byte>(numLanes * outboxBytes, Content::Zeros);
-    rank.cells = make<std::byte>(cellBytes(), Content::Zeros);
+    placePeers(number);
+    const size_t numCells = numLanes * numSemaphores * numFar(rank);
+    rank.cells = numCells ? make<std::byte>(numCells * KOLO_DEVICE_CELL_BYTES, Content::Zeros) : nullptr;
     for (size_t lane = 0; lane < numLanes; ++lane)
       rank.queues[lane].outbox = reinterpret_cast<unsigned char *>(rank.outboxes + lane * outboxBytes);
   }
@@ -57,15 +58,27 @@ template <class T> T *NetworkModel::make(size_t number, Content content) {
 
 bool NetworkModel::Area::has(uint64_t address) const { return address - addressOf(memory.get()) < sizeBytes; }
 
-size_t NetworkModel::numCellSemaphores() const { return firstSemaphore + numSemaphores + moreSemaphores; }
-
-/// Of addresses by rank, without those of other hosts than this rank's.
-const uint64_t *NetworkModel::rowOf(const void *table, size_t rank) {
-  auto *row = make<uint64_t>(hosts.size(), Content::Table);
-  std::memcpy(row, readable(addressOf(table)), hosts.size() * sizeof(uint64_t));
+/// Cells have no order that others know: those of the highest rank come first.
+void NetworkModel::placePeers(size_t number) {
+  Rank &rank = ranks[number];
+  rank.places = make<uint32_t>(hosts.size(), Content::Table);
+  uint32_t next = 0;
   for (size_t peer = 0; peer < hosts.size(); ++peer)
-    if (hosts[peer] != hosts[rank])
-      row[peer] = 0;
+    if (hosts[peer] == hosts[number])
+      rank.places[peer] = next++;
+  rank.numHere = next;
+  for (size_t peer = hosts.size(); peer-- > 0;)
+    if (hosts[peer] != hosts[number])
+      rank.places[peer] = next++;
+}
+
+/// Of addresses by rank: those of this rank's host, by place, and then null.
+const uint64_t *NetworkModel::rowOf(const void *table, size_t rank) {
+  auto *row = make<uint64_t>(ranks[rank].numHere + 1, Content::Table);
+  const auto *ofRanks = reinterpret_cast<const uint64_t *>(readable(addressOf(table)));
+  for (size_t peer = 0; peer < hosts.size(); ++peer)
+    if (hosts[peer] == hosts[rank])
+      row[ranks[rank].places[peer]] = ofRanks[peer];
   return row;
 }
 
@@ -80,8 +93,9 @@ uint64_t NetworkModel::addInvocations(std::span<const KoloDeviceNetworkInvocatio
     invocation.call.peerSemaphores = reinterpret_cast<uint64_t *const *>(rowOf(invocation.call.peerSemaphores, number));
     invocation.peerInboxes = reinterpret_cast<void *const *>(rowOf(invocation.peerInboxes, number));
     invocation.inboxAgreement = inboxAgreement, invocation.inboxOffset = inboxOffset;
-    invocation.cellsAgreement = cellsAgreement, invocation.firstSemaphore = firstSemaphore;
-    invocation.numCellSemaphores = int64_t(numCellSemaphores());
+    invocation.cellsAgreement = cellsAgreement;
+    invocation.places = rank.places;
+    invocation.numHere = int64_t(rank.numHere), invocation.numFar = int64_t(numFar(rank));
     invocation.cells = rank.cells;
     invocation.queues = rank.queues;
     invocation.queueCounts = rank.counts;
@@ -195,7 +209,8 @@ void NetworkModel::put(Memory &memory, uint32_t thread, const Rank &receiver, co
 void NetworkModel::signal(Memory &memory, uint32_t thread, const Rank &receiver, const Wire &wire,
                           const Message &message) {
   const auto [to, from, lane] = wire;
-  const size_t number = (lane * numCellSemaphores() + message.request.semaphore) * hosts.size() + from;
+  const size_t row = lane * numSemaphores + message.request.semaphore;
+  const size_t number = row * numFar(receiver) + receiver.places[from] - receiver.numHere;
   store(memory, thread, receiver.cells + number * KOLO_DEVICE_CELL_BYTES, 2 * message.request.value,
         fault == NetworkFault::RelaxedCell ? relaxed : release);
 }

@@ -58,6 +58,8 @@ private:
     KoloDeviceQueue *queues;
     KoloDeviceQueueCounts *counts;
     std::byte *outboxes, *cells;
+    uint32_t *places;
+    size_t numHere;
     uint64_t inbox = 0;
     std::vector<Lane> lanes;
   };
@@ -78,8 +80,8 @@ private:
   void deliver(Memory &memory, uint32_t firstThread, size_t rank);
   void put(Memory &memory, uint32_t thread, const Rank &receiver, const Message &message);
   void signal(Memory &memory, uint32_t thread, const Rank &receiver, const Wire &wire, const Message &message);
-  size_t cellBytes() const { return numLanes * numCellSemaphores() * hosts.size() * KOLO_DEVICE_CELL_BYTES; }
-  size_t numCellSemaphores() const;
+  void placePeers(size_t number);
+  size_t numFar(const Rank &rank) const { return hosts.size() - rank.numHere; }
 
   const std::vector<int> hosts;
   const size_t numLanes, numSemaphores;

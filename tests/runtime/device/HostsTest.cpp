@@ -3,10 +3,14 @@
 #include "../../support/Sanitizers.h"
 #include "device/Graph.h"
 #include "device/Member.h"
+#include "standin/Kernel.h"
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cctype>
 #include <csignal>
+#include <sstream>
 
 using namespace kolo::test;
 
@@ -28,16 +32,53 @@ std::string onDevices(const Arrangement &ranks, const RankBody &body, int timeou
   return onHosts(ranks.numRanks, ranks.hostOf, {.timeoutMs = timeoutMs}, guardedBody(body), meanwhile);
 }
 
-/// Which rank this is of a process that has a Member.
+/// Of all memory of devices, and of the host for them, in this process.
+size_t bytesOfMemory() {
+  auto list = driverFunction<int64_t(StandInMemory *, int64_t)>("standInListMemory");
+  std::vector<StandInMemory> memories(static_cast<size_t>(list(nullptr, 0)));
+  list(memories.data(), static_cast<int64_t>(memories.size()));
+  size_t sum = 0;
+  for (const StandInMemory &memory : memories)
+    sum += memory.sizeBytes;
+  return sum;
+}
+
+/// What each rank has for calls of a program, each rank on a host of its own. Says what is wrong on a rank instead.
+size_t bytesForCalls(const char *program, int numRanks, int64_t count) {
+  std::string said = onDevices({"a host each", numRanks, alone}, [&](Communicator &host) -> std::string {
+    Member member(host, {program, count, numRanks}, {.internalBytes = littleMemory});
+    const size_t before = bytesOfMemory();
+    std::string wrong = member.run(2);
+    return wrong.empty() ? std::to_string(bytesOfMemory() - before) : wrong;
+  });
+  size_t most = 0;
+  std::istringstream lines(said);
+  for (int rank = 0; rank < numRanks; ++rank) {
+    std::string word, number, bytes;
+    lines >> word >> number >> bytes;
+    const bool isNumber = !bytes.empty() && std::ranges::all_of(bytes, [](char digit) { return std::isdigit(digit); });
+    EXPECT_TRUE(isNumber) << said;
+    most = std::max<size_t>(most, isNumber ? std::stoul(bytes) : 0);
+  }
+  return most;
+}
 } // namespace
 
 TEST(DeviceHosts, KernelsSendToOtherHostsByTheNetwork) {
   for (const Arrangement &ranks : arrangements)
-    for (const char *program : {"networkAllGather", "networkAllReduce"})
+    for (const char *program : {"networkAllGather", "networkAllReduce", "networkRing"})
       EXPECT_EQ(
           onDevices(ranks, [&](Communicator &host) { return Member(host, {program, 1000, ranks.numRanks}).run(4); }),
           "")
           << program << " on " << ranks.name;
+}
+
+/// The table of places has 4 bytes for each rank. Dense counters and cells would take 4 KiB for each, dense
+/// addresses 56.
+TEST(DeviceHosts, ARankHasCellsAndCountersForThoseItTalksToAlone) {
+  const int few = 4, many = 12;
+  const size_t ofFew = bytesForCalls("networkRing", few, 100), ofMany = bytesForCalls("networkRing", many, 100);
+  EXPECT_LE(ofMany, ofFew + (many - few) * 8);
 }
 
 TEST(DeviceHosts, SizesAroundThoseOfChunksAreRight) {

@@ -69,7 +69,8 @@ struct Job {
   bool isGather() const {
     if (program.empty())
       return collective == runtime::CollectiveKind::AllGather;
-    return program.ends_with("AllGather") || program.ends_with("ang") || program.ends_with("Flood");
+    return program.ends_with("AllGather") || program.ends_with("ang") || program.ends_with("Flood") ||
+           program.ends_with("Ring");
   }
   int64_t outputElements() const { return isGather() ? count * numRanks : count; }
 };

@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Every change of a struct, of a function type or of the launch in this file raises this number. */
-#define KOLO_DEVICE_ABI_VERSION 8u
+#define KOLO_DEVICE_ABI_VERSION 9u
 #define KOLO_DEVICE_SYMBOL "kolo_device_plugin"
 #define KOLO_DEVICE_MAX_THREADS 512
 
@@ -93,7 +93,7 @@ typedef struct KoloDeviceInvocation {
 /* What a lane asks the host to write to a rank of another host. */
 typedef struct KoloDeviceRequest {
   uint32_t kind;      /* KoloDeviceRequestKind */
-  uint32_t semaphore; /* SIGNAL: its number among the cells of `agreement` */
+  uint32_t semaphore; /* SIGNAL: of the program */
   int64_t peer;       /* rank of the mesh */
   uint64_t agreement; /* number by which the peer knows the memory, or the cells */
   uint64_t offset;    /* PUT: bytes from the beginning of the peer's memory */
@@ -133,19 +133,25 @@ typedef struct KoloDeviceQueueCounts {
 #define KOLO_DEVICE_CELL_BYTES 64u
 
 /* What one rank has in a call of a program that may cross a network: one whose KoloDevicePlugin.inboxBytes is not null.
- * The kernel's parameter is `const KoloDeviceNetworkInvocation *invocations` then. A rank of another host has null in
- * `peers` of all roles, in peerSemaphores and in peerInboxes. The program writes to it only by puts to its inbox and
- * by signals. */
+ * The kernel's parameter is `const KoloDeviceNetworkInvocation *invocations` then. The program writes to a rank of
+ * another host only by puts to its inbox and by signals.
+ *
+ * Its tables are by place instead of by rank, and a rank has places only for those it shares a host with or talks to.
+ * Places 0 to H - 1 are those of the H ranks of this host, in the order of their numbers: the same for all of them,
+ * this rank included. Places H to H + F - 1 are those of the F ranks of other hosts that this rank signals, waits for
+ * or puts to. `call.peers` and `call.peerSemaphores` have H + 1 entries. The last is null and stands for all ranks of
+ * other hosts. `call.semaphores`, which ranks of this host raise, are [lane][S][H], by the sender's place. `call.sent`
+ * and `call.awaited` are [lane][S][H + F]. `call.peerPlaces` are by rank. */
 typedef struct KoloDeviceNetworkInvocation {
   KoloDeviceInvocation call;
   void *inbox;                        /* this rank's, aligned to 64 bytes, in memory of the host or of the device */
-  void *const *peerInboxes;           /* [rank]: that rank's inbox as mapped here, this rank's included */
+  void *const *peerInboxes;           /* [place], as `call.peers`: that rank's inbox as mapped here */
   uint64_t inboxAgreement;            /* what requests name: the memory in which the inboxes of all ranks are, */
   uint64_t inboxOffset;               /* bytes from its beginning to the inbox, the same on all ranks, */
-  uint64_t cellsAgreement;            /* the cells of all ranks, */
-  uint64_t firstSemaphore;            /* the number there of the program's semaphore 0, */
-  int64_t numCellSemaphores;          /* and how many semaphores of each lane have cells there */
-  const void *cells;                  /* this rank's cells: [lane][numCellSemaphores][R], by sending rank */
+  uint64_t cellsAgreement;            /* and the program's cells of all ranks */
+  const void *cells;                  /* this rank's: [lane][S][F], by the sender's place, less H */
+  const uint32_t *places;             /* [rank]; this rank's own for one that has none */
+  int64_t numHere, numFar;            /* H and F */
   KoloDeviceQueue *queues;            /* [lane] */
   KoloDeviceQueueCounts *queueCounts; /* [lane] */
 } KoloDeviceNetworkInvocation;
@@ -178,6 +184,15 @@ typedef struct KoloDeviceImage {
   uint32_t reserved; /* zero */
 } KoloDeviceImage;
 
+/* A rank in calls on this mesh with this root, and who asks about its peers. */
+typedef struct KoloDevicePeers {
+  int64_t dimSizes[KOLO_MAX_MESH_DIMS];    /* as in KoloDeviceInvocation */
+  int64_t coordinates[KOLO_MAX_MESH_DIMS]; /* likewise */
+  int64_t root;                            /* likewise */
+  void (*note)(void *context, int64_t peer);
+  void *context;
+} KoloDevicePeers;
+
 typedef struct KoloDevicePlugin {
   uint32_t abiVersion;        /* KOLO_DEVICE_ABI_VERSION */
   uint32_t numKernels;        /* as many as KoloPlugin has programs, in the same order */
@@ -192,6 +207,9 @@ typedef struct KoloDevicePlugin {
   /* By program: the bytes of a rank's inbox for this shape, the same on every rank; null for a program that needs all
    * ranks on one host. Scratch memory has room for the inbox, too, which kernels leave unused. */
   int64_t (*const *inboxBytes)(const KoloShape *shape);
+  /* By program, null where inboxBytes is: calls `note` once or more for every rank that the rank signals, waits for, or
+   * puts to the inbox of, in such a call. The count and the lane make no difference. */
+  void (*const *peers)(const KoloDevicePeers *rank);
 } KoloDevicePlugin;
 
 typedef const KoloDevicePlugin *(*KoloDevicePluginEntry)(void);

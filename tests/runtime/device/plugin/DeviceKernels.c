@@ -19,14 +19,18 @@ static Lane laneOf(const void *argument, const StandInBlock *block, int64_t sema
   return lane;
 }
 
+static int64_t row(Lane lane, int64_t semaphore) { return lane.number * lane.semaphores + semaphore; }
 static int64_t cell(Lane lane, int64_t semaphore, int64_t rank) {
-  return (lane.number * lane.semaphores + semaphore) * lane.in->numRanks + rank;
+  return row(lane, semaphore) * lane.in->numRanks + rank;
+}
+
+static void raise(uint64_t *theirs, uint64_t count) {
+  atomic_store_explicit((_Atomic uint64_t *)theirs, count, memory_order_release);
 }
 
 static void signalTo(Lane lane, int64_t peer, int64_t semaphore) {
-  uint64_t count = ++lane.in->sent[cell(lane, semaphore, peer)];
-  _Atomic uint64_t *theirs = (_Atomic uint64_t *)&lane.in->peerSemaphores[peer][cell(lane, semaphore, lane.in->rank)];
-  atomic_store_explicit(theirs, count, memory_order_release);
+  raise(&lane.in->peerSemaphores[peer][cell(lane, semaphore, lane.in->rank)],
+        ++lane.in->sent[cell(lane, semaphore, peer)]);
 }
 
 static int report(Lane lane, KoloDeviceFailure failure) {
@@ -301,7 +305,7 @@ static int awaitWord(Lane lane, const void *word, uint64_t target, KoloDeviceFai
 }
 
 /* Whether the rank is on another host. */
-static int isFar(NetworkLane lane, int64_t peer) { return !lane.in->call.peerSemaphores[peer]; }
+static int isFar(NetworkLane lane, int64_t peer) { return lane.in->places[peer] >= lane.in->numHere; }
 
 static int request(NetworkLane lane, KoloDeviceRequest wanted, int64_t statement) {
   uint64_t number = lane.counts->requests;
@@ -336,7 +340,7 @@ static int pushChunk(NetworkLane lane, int64_t peer, int64_t offset, const char 
 
 static int putTo(NetworkLane lane, int64_t peer, int64_t offset, const char *src, int64_t bytes, int64_t statement) {
   if (!isFar(lane, peer)) {
-    memcpy((char *)lane.in->peerInboxes[peer] + offset, src, (size_t)bytes);
+    memcpy((char *)lane.in->peerInboxes[lane.in->places[peer]] + offset, src, (size_t)bytes);
     return 0;
   }
   while (bytes > 0) {
@@ -348,26 +352,33 @@ static int putTo(NetworkLane lane, int64_t peer, int64_t offset, const char *src
   return 0;
 }
 
+/* Of a counter in `sent` or `awaited`. */
+static int64_t counter(NetworkLane lane, int64_t semaphore, int64_t peer) {
+  return row(lane.at, semaphore) * (lane.in->numHere + lane.in->numFar) + lane.in->places[peer];
+}
+
 static int signalFar(NetworkLane lane, int64_t peer, int64_t semaphore, int64_t statement) {
+  uint64_t count = ++lane.in->call.sent[counter(lane, semaphore, peer)];
   if (!isFar(lane, peer)) {
-    signalTo(lane.at, peer, semaphore);
+    int64_t number = row(lane.at, semaphore) * lane.in->numHere + lane.in->places[lane.in->call.rank];
+    raise(&lane.in->call.peerSemaphores[lane.in->places[peer]][number], count);
     return 0;
   }
-  KoloDeviceRequest raise = {.kind = KOLO_DEVICE_SIGNAL,
-                             .semaphore = (uint32_t)(lane.in->firstSemaphore + (uint64_t)semaphore),
-                             .peer = peer,
-                             .agreement = lane.in->cellsAgreement,
-                             .value = ++lane.in->call.sent[cell(lane.at, semaphore, peer)]};
-  return request(lane, raise, statement);
+  KoloDeviceRequest signal = {.kind = KOLO_DEVICE_SIGNAL,
+                              .semaphore = (uint32_t)semaphore,
+                              .peer = peer,
+                              .agreement = lane.in->cellsAgreement,
+                              .value = count};
+  return request(lane, signal, statement);
 }
 
 static int waitForFar(NetworkLane lane, int64_t peer, int64_t semaphore, int64_t statement) {
-  if (!isFar(lane, peer))
-    return waitFor(lane.at, peer, semaphore, statement);
-  uint64_t target = ++lane.in->call.awaited[cell(lane.at, semaphore, peer)];
-  int64_t row = lane.at.number * lane.in->numCellSemaphores + (int64_t)lane.in->firstSemaphore + semaphore;
-  const char *own = (const char *)lane.in->cells + (row * lane.in->call.numRanks + peer) * KOLO_DEVICE_CELL_BYTES;
+  uint64_t target = ++lane.in->call.awaited[counter(lane, semaphore, peer)];
+  int64_t at = row(lane.at, semaphore), place = lane.in->places[peer], here = lane.in->numHere;
   KoloDeviceFailure failure = {0, peer, semaphore, statement, 0, 0};
+  if (place < here)
+    return awaitWord(lane.at, &lane.in->call.semaphores[at * here + place], target, failure);
+  const char *own = (const char *)lane.in->cells + (at * lane.in->numFar + place - here) * KOLO_DEVICE_CELL_BYTES;
   return awaitWord(lane.at, own, 2 * target, failure);
 }
 
@@ -419,6 +430,26 @@ void networkAllReduce(const void *argument, const StandInBlock *block) {
   memcpy(out, slots, (size_t)part.bytes);
   for (int64_t rank = 1; rank < in->numRanks; ++rank)
     addTo(lane.at, out, slots + rank * whole, part.bytes / in->elementBytes);
+}
+
+/* Every rank talks to its two neighbours alone. Semaphores: 0 the inbox is free, 1 data. */
+void networkRing(const void *argument, const StandInBlock *block) {
+  NetworkLane lane = networkLaneOf(argument, block, 2);
+  const KoloDeviceInvocation *in = lane.at.in;
+  int64_t size = in->numRanks, me = in->rank, next = (me + 1) % size, previous = (me + size - 1) % size;
+  int64_t whole = in->count * in->elementBytes;
+  Part part = partOf(lane.at);
+  char *inbox = (char *)lane.in->inbox + part.begin, *out = (char *)in->local[KOLO_OUTPUT] + part.begin;
+  if (signalFar(lane, previous, 0, 0) || waitForFar(lane, next, 0, 0))
+    return;
+  memcpy(out + me * whole, (char *)in->local[KOLO_INPUT] + part.begin, (size_t)part.bytes);
+  for (int64_t step = 0; step < size - 1; ++step) {
+    int64_t sent = (me + size - step) % size * whole, come = (me + size - step - 1) % size * whole;
+    if (putTo(lane, next, sent + part.begin, out + sent, part.bytes, 1) || signalFar(lane, next, 1, 1) ||
+        waitForFar(lane, previous, 1, 1))
+      return;
+    memcpy(out + come, inbox + come, (size_t)part.bytes);
+  }
 }
 
 /* Nobody ever signals the last rank, and everybody waits for it. */

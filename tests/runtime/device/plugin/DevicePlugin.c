@@ -53,7 +53,8 @@ static const KoloProgram programs[] = {{.name = "ringAllGather", .run = runNot, 
                                        {.name = "networkHang", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "nodesAllGather", .run = runNot, .scratchBytes = noScratch},
                                        {.name = "hostAllGather", .run = runNot, .scratchBytes = noScratch},
-                                       {.name = "networkFlood", .run = runNot, .scratchBytes = noScratch}};
+                                       {.name = "networkFlood", .run = runNot, .scratchBytes = noScratch},
+                                       {.name = "networkRing", .run = runNot, .scratchBytes = noScratch}};
 #if defined(__x86_64__)
 static const KoloKernels hostKernels[] = {{"x86-64", reduceKernels, averageKernels}};
 #else
@@ -68,7 +69,7 @@ static const char *const kernels[] = {
     "ringAllGather",    "pullAllReduce",       "scratchAllReduce",     "hang",
     "directAllToAll",   "directGather_tables", "directScatter_tables", "ownAllGather_tables",
     "networkAllGather", "networkAllReduce",    "networkHang",          "networkAllGather",
-    "ringAllGather",    "networkFlood"};
+    "ringAllGather",    "networkFlood",        "networkRing"};
 /* That of "hang" is missing, although the manifest says that it takes tables. */
 static const char *const tableKernels[] = {"ringAllGather_tables",
                                            NULL,
@@ -83,10 +84,37 @@ static const char *const tableKernels[] = {"ringAllGather_tables",
                                            NULL,
                                            NULL,
                                            NULL,
+                                           NULL,
                                            NULL};
 static int64_t (*const inboxBytes[])(const KoloShape *) = {NULL,      NULL,        NULL, NULL,        NULL,
                                                            NULL,      NULL,        NULL, slotPerRank, slotPerRank,
-                                                           noScratch, slotPerRank, NULL, slotPerRank};
+                                                           noScratch, slotPerRank, NULL, slotPerRank, slotPerRank};
+static int64_t numRanks(const KoloDevicePeers *rank) {
+  return rank->dimSizes[0] * rank->dimSizes[1] * rank->dimSizes[2] * rank->dimSizes[3];
+}
+static int64_t numberOf(const KoloDevicePeers *rank) {
+  int64_t number = 0;
+  for (int dim = 0; dim < KOLO_MAX_MESH_DIMS; ++dim)
+    number = number * rank->dimSizes[dim] + rank->coordinates[dim];
+  return number;
+}
+static void allPeers(const KoloDevicePeers *rank) {
+  for (int64_t peer = 0; peer < numRanks(rank); ++peer)
+    if (peer != numberOf(rank))
+      rank->note(rank->context, peer);
+}
+/* The last rank waits for rank 0. All others wait for the last, or put to it. */
+static void lastPeer(const KoloDevicePeers *rank) {
+  int64_t last = numRanks(rank) - 1;
+  rank->note(rank->context, numberOf(rank) == last ? 0 : last);
+}
+static void neighbours(const KoloDevicePeers *rank) {
+  int64_t size = numRanks(rank), me = numberOf(rank);
+  rank->note(rank->context, (me + 1) % size);
+  rank->note(rank->context, (me + size - 1) % size);
+}
+static void (*const peers[])(const KoloDevicePeers *) = {
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, allPeers, allPeers, lastPeer, allPeers, NULL, lastPeer, neighbours};
 static const KoloDeviceReduction reductions[] = {{KOLO_F32, KOLO_SUM}, {KOLO_I32, KOLO_SUM}, {KOLO_F16, KOLO_AVERAGE}};
 static const char noImage[] = ".version 7.0";
 static KoloDeviceImage images[] = {
@@ -105,7 +133,8 @@ static const KoloDevicePlugin devicePlugin = {KOLO_DEVICE_ABI_VERSION,
                                               reductions,
                                               images,
                                               tableKernels,
-                                              inboxBytes};
+                                              inboxBytes,
+                                              peers};
 
 /* The first function that is called, and by one thread: it completes the table of images. */
 __attribute__((visibility("default"))) const KoloPlugin *kolo_plugin(void);
