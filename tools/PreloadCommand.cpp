@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 namespace kolo::tools {
 namespace {
@@ -98,6 +99,17 @@ Words givenSettings() {
   return names;
 }
 
+/// As a shell reads it back.
+std::string quoted(const std::string &word) {
+  constexpr std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_@%+=:,./-";
+  if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
+    return word;
+  std::string text = "'";
+  for (char letter : word)
+    text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return text + "'";
+}
+
 void run(const PreloadCommand &options) {
   std::string doors = findDoors(options), preload = doors;
   if (const char *others = std::getenv("LD_PRELOAD"); others && *others)
@@ -107,9 +119,12 @@ void run(const PreloadCommand &options) {
   const Forwarding forwarding = forwardVariables(command, preload, givenSettings());
   if (options.mustPrint) {
     for (const Variable &variable : forwarding.environment)
-      fmt::print("{}={}\n", variable.name, variable.value);
-    if (forwarding.command != options.command)
-      fmt::print("{}\n", fmt::join(forwarding.command, " "));
+      fmt::print("{}={}\n", variable.name, quoted(variable.value));
+    if (forwarding.command == options.command)
+      return;
+    Words words;
+    std::ranges::transform(forwarding.command, std::back_inserter(words), quoted);
+    fmt::print("{}\n", fmt::join(words, " "));
     return;
   }
   for (const Variable &variable : forwarding.environment)

@@ -1,5 +1,6 @@
 """kolo preload and kolo doctor: what they find, and what they say when they find nothing."""
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -64,7 +65,15 @@ class Preload(ToolTest):
                 continue
             given = {"LD_PRELOAD": "", "KOLO_STATS": "1", "KOLO_SECRET": "a secret of the tests", **variables}
             text = self.succeeds("preload", "--nccl", "--print", "--", *command.split(), **given)
-            self.assertEqual(text.splitlines(), expected, command)
+            read = [shlex.split(line) for line in text.splitlines()]  # as a shell reads it, to which a user gives it
+            self.assertEqual(read, [line.split() for line in expected], command)
+
+    def test_what_it_prints_is_quoted_for_a_shell(self):
+        if not shutil.which("mpirun.mpich") or not os.path.exists(door("mpich")):
+            self.skipTest("no door for MPICH (Debian: libmpich-dev mpich)")
+        words = ["sh", "-c", "echo 'a b'; exit", "", "$HOME"]
+        text = self.succeeds("preload", "--print", "--", "mpirun.mpich", "-n", "2", *words, LD_PRELOAD="")
+        self.assertEqual(shlex.split(text.splitlines()[-1])[-len(words):], words)
 
     def test_runs_the_command_with_the_library(self):
         if not shutil.which("mpirun.openmpi") or not os.path.exists(door("openmpi")):
