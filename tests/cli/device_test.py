@@ -87,6 +87,7 @@ class Device(ToolTest):
             library.kolo_device_plugin.restype = ctypes.POINTER(DevicePlugin)
             function = library.kolo_device_plugin().contents.inboxBytes[0]
             self.assertEqual(bool(function), isStaged)
+            self.assertEqual(bool(library.kolo_device_plugin().contents.peers[0]), isStaged)
             if isStaged:
                 shape = Shape((2, 2, 1, 1), 1000, 4, 3)
                 size = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.POINTER(Shape))(function)(ctypes.byref(shape))
