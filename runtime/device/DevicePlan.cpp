@@ -95,7 +95,7 @@ struct TableWriter {
     invocation.semaphores = static_cast<uint64_t *>(addresses.semaphores[ranks.placeHere(local.rank)]);
     invocation.sent = static_cast<uint64_t *>(plan.program->ranks[index].sent.data());
     invocation.awaited = static_cast<uint64_t *>(plan.program->ranks[index].awaited.data());
-    invocation.calls = static_cast<uint64_t *>(plan.program->ranks[index].calls.data());
+    invocation.calls = static_cast<uint64_t *>((*plan.program->calls)[index].data());
     invocation.packetCalls = static_cast<uint64_t *>(shape.packetCalls[index].data());
     invocation.packetBytes = call.hasPackets ? call.packetBytesFor(addresses.count) : 0;
     invocation.abort = addresses.abort;

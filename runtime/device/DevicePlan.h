@@ -30,19 +30,20 @@ struct CountersKey {
   auto operator<=>(const CountersKey &) const = default;
 };
 
-/// What calls with one CountersKey have in common: the counters of KoloDeviceInvocation, which start at zero, and the
-/// failure records. Never freed before the communicator.
+/// What calls with one CountersKey have in common, and `calls` also those of other meshes and roots: the counters of
+/// KoloDeviceInvocation, which start at zero, and the failure records. Never freed before the communicator.
 struct DeviceProgram {
   struct OfRank {
-    DeviceMemory sent, awaited, calls;
+    DeviceMemory sent, awaited;
     DeviceMemory places; // of a program that may cross a network: see KoloDeviceNetworkInvocation
   };
   std::shared_ptr<const PluginState> plugin; // owns `info`
   const ProgramInfo *info = nullptr;
   HeapBlock semaphores;
-  std::vector<OfRank> ranks;          // of this process
-  const DeviceCells *cells = nullptr; // that other hosts raise; null: none do
-  DeviceMemory failures;              // in host memory: [local rank][lane]
+  std::vector<OfRank> ranks;                              // of this process
+  const DeviceCells *cells = nullptr;                     // that other hosts raise; null: none do
+  std::shared_ptr<const std::vector<DeviceMemory>> calls; // by rank of this process: see KoloDeviceInvocation
+  DeviceMemory failures;                                  // in host memory: [local rank][lane]
 
   const KoloDeviceFailure *failureOf(size_t local, int lane, int mostLanes) const {
     return static_cast<const KoloDeviceFailure *>(failures.data()) + local * static_cast<size_t>(mostLanes) +
@@ -120,12 +121,12 @@ struct DevicePlan {
   bool isForNetwork() const { return inboxBytes() != nullptr; }
   CountersKey countersKey() const {
     const Call &call = calls.front();
-    CountersKey key = {{plugin->content, call.key.program}};
+    CountersKey counters = {{plugin->content, call.key.program}};
     if (!isForNetwork())
-      return key;
-    std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, key.mesh.begin());
-    key.root = call.root;
-    return key;
+      return counters;
+    std::copy_n(call.dimSizes, KOLO_MAX_MESH_DIMS, counters.mesh.begin());
+    counters.root = call.root;
+    return counters;
   }
   InboxBytes inboxBytes() const { return inboxBytesOf(*images.front()->table, calls.front().key.program); }
   int64_t inboxBytesFor(int64_t count) const {

@@ -54,6 +54,8 @@ Status DevicePrograms::give(DevicePlan &plan, HeapBlock semaphores, const Device
   made->failures = std::move(failures).value();
   if (Status status = makeCounters(plan, *made); !status.isOk())
     return status;
+  if (Status status = shareCalls(key.program, *made); !status.isOk())
+    return status;
   if (plan.isForNetwork())
     if (Status status = writePlaces(*made); !status.isOk())
       return status;
@@ -66,16 +68,33 @@ Status DevicePrograms::makeCounters(const DevicePlan &plan, DeviceProgram &made)
   const size_t numFar = made.cells ? made.cells->senders().size() : 0;
   const size_t numPeers = plan.isForNetwork() ? ranks.ranksHere().size() + numFar : static_cast<size_t>(ranks.size);
   const size_t ofPeers = countersBytes(plan, numPeers);
-  const size_t ofCalls = static_cast<size_t>(ranks.mostLanes()) * sizeof(uint64_t);
   for (const LocalRank &local : ranks.locals) {
     DeviceProgram::OfRank &own = made.ranks.emplace_back();
-    for (auto [memory, sizeBytes] : {std::pair(&own.sent, ofPeers), {&own.awaited, ofPeers}, {&own.calls, ofCalls}}) {
-      Result<DeviceMemory> cleared = allocateCleared(ranks.devices[local.device], sizeBytes);
+    for (DeviceMemory *memory : {&own.sent, &own.awaited}) {
+      Result<DeviceMemory> cleared = allocateCleared(ranks.devices[local.device], ofPeers);
       if (!cleared.isOk())
         return cleared.status();
       *memory = std::move(cleared).value();
     }
   }
+  return {};
+}
+
+/// Those of the program, whatever the mesh and the root of its calls: or calls with other roots would draw alike.
+Status DevicePrograms::shareCalls(const ProgramKey &program, DeviceProgram &made) const {
+  if (auto known = programs.lower_bound({program}); known != programs.end() && known->first.program == program) {
+    made.calls = known->second->calls;
+    return {};
+  }
+  std::vector<DeviceMemory> calls;
+  for (const LocalRank &local : ranks.locals) {
+    Result<DeviceMemory> cleared =
+        allocateCleared(ranks.devices[local.device], static_cast<size_t>(ranks.mostLanes()) * sizeof(uint64_t));
+    if (!cleared.isOk())
+      return cleared.status();
+    calls.push_back(std::move(cleared).value());
+  }
+  made.calls = std::make_shared<const std::vector<DeviceMemory>>(std::move(calls));
   return {};
 }
 

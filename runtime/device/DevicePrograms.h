@@ -38,6 +38,7 @@ private:
   };
   size_t countersBytes(const DevicePlan &plan, size_t numPeers) const;
   Status makeCounters(const DevicePlan &plan, DeviceProgram &made) const;
+  Status shareCalls(const ProgramKey &program, DeviceProgram &made) const;
   Status writePlaces(DeviceProgram &made) const;
   LaneFailure findFailure() const;
 
