@@ -41,6 +41,14 @@ bool dependsOnRank(const ExpressionRef &expression) {
   });
 }
 
+std::optional<int64_t> combine(Kind kind, int64_t a, int64_t b) {
+  int64_t result = 0;
+  const bool hasOverflown = kind == Kind::Add   ? __builtin_add_overflow(a, b, &result)
+                            : kind == Kind::Sub ? __builtin_sub_overflow(a, b, &result)
+                                                : __builtin_mul_overflow(a, b, &result);
+  return hasOverflown ? std::nullopt : std::optional(result);
+}
+
 namespace {
 
 class ConstantAdder {
@@ -75,18 +83,14 @@ private:
     if (node.kind != Kind::Add && node.kind != Kind::Sub && node.kind != Kind::Mul)
       return {};
     const bool isConstant = parts[0].isConstant && parts[1].isConstant;
-    const int64_t value = combine(node.kind, parts[0], parts[1]);
+    const bool isProduct = node.kind == Kind::Mul;
+    const std::optional<int64_t> together = isProduct ? combine(node.kind, parts[0].factor, parts[1].factor)
+                                                      : combine(node.kind, parts[0].term, parts[1].term);
+    hasOverflown |= !together;
+    const int64_t value = together.value_or(0);
     if (isConstant)
       return whole(value);
-    return node.kind == Kind::Mul ? ConstantParts{0, value} : ConstantParts{value, 1};
-  }
-
-  int64_t combine(Kind kind, const ConstantParts &a, const ConstantParts &b) {
-    int64_t result = 0;
-    hasOverflown |= kind == Kind::Add   ? __builtin_add_overflow(a.term, b.term, &result)
-                    : kind == Kind::Sub ? __builtin_sub_overflow(a.term, b.term, &result)
-                                        : __builtin_mul_overflow(a.factor, b.factor, &result);
-    return result;
+    return isProduct ? ConstantParts{0, value} : ConstantParts{value, 1};
   }
 
   std::unordered_map<const Expression *, ConstantParts> known;

@@ -5,6 +5,7 @@
 #include <kolo/dsl/Index.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace kolo::dsl {
@@ -53,6 +54,8 @@ ExpressionRef makeLeaf(Expression::Kind kind, int64_t value, std::shared_ptr<con
 /// Whether `predicate` holds for any node.
 bool anyNode(const ExpressionRef &expression, const std::function<bool(const Expression &)> &predicate);
 bool dependsOnRank(const ExpressionRef &expression);
+/// The sum, difference or product. Nothing: it is beyond 64 bits.
+std::optional<int64_t> combine(Expression::Kind kind, int64_t a, int64_t b);
 /// Whether constants of a sum or a product in it are together beyond 64 bits. Passes that put constants together would
 /// make another number of them.
 bool hasHugeConstants(const ExpressionRef &expression);

@@ -12,7 +12,7 @@ using Kind = Expression::Kind;
 namespace {
 
 /// The value of an expression of sizes. Nothing where there is none: a division by 0, a power or a table's entry that
-/// does not exist.
+/// does not exist, a number beyond 64 bits.
 class SizeEvaluator {
 public:
   explicit SizeEvaluator(const std::vector<int64_t> &sizes) : sizes(sizes) {}
@@ -42,8 +42,8 @@ private:
     case Kind::Mod: {
       if (b <= 0)
         return std::nullopt;
-      const int64_t remainder = (a % b + b) % b;
-      return expression.kind == Kind::Mod ? remainder : (a - remainder) / b;
+      const bool isBelow = a % b < 0;
+      return expression.kind == Kind::Mod ? a % b + (isBelow ? b : 0) : a / b - (isBelow ? 1 : 0);
     }
     case Kind::Pow2:
       return a >= 0 && a < 63 ? std::optional(int64_t(1) << a) : std::nullopt;
@@ -52,6 +52,10 @@ private:
     case Kind::Lookup:
       return a >= 0 && size_t(a) < expression.table->size() ? std::optional((*expression.table)[size_t(a)])
                                                             : std::nullopt;
+    case Kind::Add:
+    case Kind::Sub:
+    case Kind::Mul:
+      return combine(expression.kind, a, b);
     default:
       return total(expression.kind, a, b);
     }
@@ -60,12 +64,6 @@ private:
   /// Of the operations that have a value for all operands.
   static int64_t total(Kind kind, int64_t a, int64_t b) {
     switch (kind) {
-    case Kind::Add:
-      return a + b;
-    case Kind::Sub:
-      return a - b;
-    case Kind::Mul:
-      return a * b;
     case Kind::Xor:
       return a ^ b;
     case Kind::Min:

@@ -244,6 +244,12 @@ TEST(Requirements, AreNotMetWhereTheirConditionHasNoValue) {
   });
   EXPECT_NE(findUnmet(*recording, {3}), nullptr);
   EXPECT_EQ(findUnmet(*recording, {4}), nullptr);
+  std::unique_ptr<Recording> huge = recordBody(AllReduce, line, [](Choreography &c) {
+    auto [d] = c.dims<1>();
+    c.require(pow2(62) * d % 4 == 0, "a number of 64 bits");
+  });
+  EXPECT_EQ(findUnmet(*huge, {1}), nullptr);
+  EXPECT_NE(findUnmet(*huge, {4}), nullptr);
 }
 
 TEST(Expressions, OfPowersAndLogarithmsHaveTheirValues) {
