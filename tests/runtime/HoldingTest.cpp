@@ -89,7 +89,7 @@ TEST(Holding, NobodyTakesWhatACallUsesOrAPeerMayAccess) {
   unfinished.isFinished = false;
   ASSERT_TRUE(running.take(2 * mebibyte).isOk());
   EXPECT_EQ(expectStatus(late.take(2 * mebibyte), StatusCode::OutOfMemory,
-                         {"needs 2048 KiB", "hold 3072 KiB of the 4 MiB", "KOLO_MEMORY_MIB"}),
+                         {"needs 2048 KiB", "3072 KiB that nobody gives back now", "of the 4 MiB", "KOLO_MEMORY_MIB"}),
             "");
   EXPECT_TRUE(running.isThere(0) && unfinished.isThere(0));
   EXPECT_EQ(budget.heldBytes(), 3 * mebibyte);
