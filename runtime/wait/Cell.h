@@ -40,7 +40,10 @@ static_assert(sizeof(Cell) == cacheLineBytes && std::atomic<uint64_t>::is_always
 
 /// A sleeping rank notices death, abort and timeout within this time.
 inline constexpr int64_t sleepIntervalUs = 50'000;
-/// The same while somebody wants to be called between looks. The kernel adds about 50 us.
+/// The same while the network wants to be called between looks. The kernel adds about 50 us.
 inline constexpr int64_t progressIntervalUs = 50;
+/// The same while the caller wants to, whose peers may wait for each look: see CommunicatorOptions::progress. A look
+/// costs some 5 us of the core.
+inline constexpr int64_t callerIntervalUs = 20;
 
 } // namespace kolo::runtime

@@ -1,6 +1,7 @@
 #include "wait/Wait.h"
 
 #include <linux/futex.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,6 +31,16 @@ void Counter::sleep(uint64_t target, int64_t mostUs) {
   // Returns at once if the word has changed. The caller's loop handles signals and spurious wake-ups. The mark stays
   // when the time is over, because others may sleep on it.
   syscall(SYS_futex, futexWord(word), FUTEX_WAIT, static_cast<uint32_t>(seen), &interval, nullptr, 0);
+}
+
+PreciseTimers::PreciseTimers() : slackNs(prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0)) {
+  if (slackNs > 1)
+    (void)prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+}
+
+PreciseTimers::~PreciseTimers() {
+  if (slackNs > 1)
+    (void)prctl(PR_SET_TIMERSLACK, slackNs, 0, 0, 0);
 }
 
 void Counter::wakeAll() { syscall(SYS_futex, futexWord(word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0); }

@@ -13,6 +13,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <type_traits>
 
 namespace kolo::runtime {
@@ -25,6 +26,18 @@ public:
   virtual void progress() = 0;
   /// Sleeps until something arrives, for at most `mostUs` microseconds.
   virtual void sleep(const Counter &counter, uint64_t target, int64_t mostUs) = 0;
+};
+
+/// While it lives, the kernel ends sleeps of this thread when they are over, and not up to 50 us later.
+class PreciseTimers {
+public:
+  PreciseTimers();
+  ~PreciseTimers();
+  PreciseTimers(const PreciseTimers &) = delete;
+  PreciseTimers &operator=(const PreciseTimers &) = delete;
+
+private:
+  const int slackNs; // of the thread before; negative: unknown
 };
 
 /// Whether a thread's waits should yield. A yield that takes long gives the core to somebody who computes, and the
@@ -74,10 +87,13 @@ struct WaitPolicy {
   }
   /// Sleeps until the counter may have changed, or something else must be looked at.
   template <class T> void sleepFor(T &counter, uint64_t target) const {
+    std::optional<PreciseTimers> precise;
+    if (progress)
+      precise.emplace();
     if constexpr (std::is_base_of_v<Counter, T>)
       if (network && isRemote)
-        return network->sleep(counter, target, progress ? progressIntervalUs : sleepIntervalUs);
-    counter.sleep(target, mustProgress() ? progressIntervalUs : sleepIntervalUs);
+        return network->sleep(counter, target, progress ? callerIntervalUs : sleepIntervalUs);
+    counter.sleep(target, progress ? callerIntervalUs : network ? progressIntervalUs : sleepIntervalUs);
   }
 };
 
