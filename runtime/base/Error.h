@@ -28,6 +28,14 @@ inline Status systemError(std::string_view what, int errnoValue) {
                strerrordesc_np(errnoValue) ? strerrordesc_np(errnoValue) : "unknown error");
 }
 
+/// The same, but OutOfMemory also where another limit of this process or machine is reached. Where callers can do
+/// without.
+inline Status limitError(std::string_view what, int errnoValue) {
+  const bool isLimit = errnoValue == EMFILE || errnoValue == ENFILE || errnoValue == ENOSPC;
+  Status status = systemError(what, errnoValue);
+  return isLimit ? Status(StatusCode::OutOfMemory, status.message()) : status;
+}
+
 /// Calls `body` and turns an exception into a Status, to which the result of `body` converts. Every public function
 /// that may throw uses it.
 template <class Body> auto guarded(Body &&body) -> decltype(body()) {

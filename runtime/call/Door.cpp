@@ -40,9 +40,12 @@ Status add(const Result<Plugin> &plugin, std::vector<Plugin> &plugins) {
 
 Status loadFolder(const std::string &folder, std::vector<Plugin> &plugins) {
   std::vector<std::string> paths;
-  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
-    if (entry.path().string().ends_with(pluginSuffix))
-      paths.push_back(entry.path().string());
+  std::error_code problem;
+  for (fs::directory_iterator at(folder, problem), end; !problem && at != end; at.increment(problem))
+    if (at->path().string().ends_with(pluginSuffix))
+      paths.push_back(at->path().string());
+  if (problem)
+    return limitError(fmt::format("{}: this folder cannot be read", folder), problem.value());
   if (paths.empty())
     return error(StatusCode::BadPlugin, "{}: this folder holds no *{}", folder, pluginSuffix);
   std::sort(paths.begin(), paths.end());
@@ -66,6 +69,8 @@ Status loadDefaults(std::vector<Plugin> &plugins, std::string &notice) {
   std::error_code ignored;
   if (!tuned.empty() && fs::exists(tuned, ignored)) {
     Result<Plugin> plugin = loadTunedPlugin();
+    if (plugin.status().code() == StatusCode::OutOfMemory)
+      return plugin.status();
     if (plugin.isOk())
       plugins.push_back(*plugin);
     else
@@ -141,7 +146,7 @@ void CallShape::enter(CallArguments &arguments) const {
   arguments.custom = custom;
 }
 
-Result<Door> Door::open(const std::string &name) {
+Result<Door> Door::openEmpty(const std::string &name) {
   return guarded([&]() -> Result<Door> {
     auto opened = std::make_unique<DoorState>();
     opened->name = name;
@@ -149,10 +154,18 @@ Result<Door> Door::open(const std::string &name) {
       return status;
     if (Status status = readStatistics(opened->wantsStatistics); !status.isOk())
       return status;
-    if (Status status = loadPath(opened->plugins, opened->notice); !status.isOk())
-      return status;
     return Door(std::move(opened));
   });
+}
+
+Result<Door> Door::open(const std::string &name) {
+  Result<Door> opened = openEmpty(name);
+  if (!opened.isOk())
+    return opened;
+  DoorState &state = *opened->state;
+  if (Status status = guarded([&] { return loadPath(state.plugins, state.notice); }); !status.isOk())
+    return status;
+  return opened;
 }
 
 const std::vector<Plugin> &Door::plugins() const { return state->plugins; }

@@ -69,13 +69,16 @@ Status mapLibrary(PluginState &state, std::string_view elf) {
     return error(StatusCode::SystemError, "this system runs no code of files in memory, where Kolo keeps its copy: set "
                                           "vm.memfd_noexec to 0 or 1 (sysctl)");
   if (state.fd < 0)
-    return systemError("memfd_create", errno);
+    return limitError("memfd_create", errno);
   if (Status status = writeAll(state.fd, elf); !status.isOk())
     return status;
   if (fcntl(state.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return systemError("sealing its copy in memory", errno);
+  errno = 0;
   state.library = dlopen(fmt::format("/proc/self/fd/{}", state.fd).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!state.library) {
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
+      return limitError("loading its library", errno);
     const char *reason = dlerror();
     return error(StatusCode::BadPlugin, "its library cannot be loaded: {}", reason ? reason : "unknown error");
   }

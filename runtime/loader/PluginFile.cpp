@@ -62,7 +62,7 @@ Result<PluginFile> readPluginFile(const std::string &path) {
   // O_NONBLOCK: a path that names a pipe must not hang.
   OpenFile file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.descriptor() < 0)
-    return systemError(fmt::format("{}: cannot be opened", path), errno);
+    return limitError(fmt::format("{}: cannot be opened", path), errno);
   return readPluginFile(file, path);
 }
 

@@ -74,7 +74,7 @@ private:
     names.insert(names.begin(), added.begin(), added.end());
   }
 
-  Status cannotOpen() const { return systemError(fmt::format("{}: cannot be opened", path), errno); }
+  Status cannotOpen() const { return limitError(fmt::format("{}: cannot be opened", path), errno); }
 
   Status startAtRoot() {
     where.clear();

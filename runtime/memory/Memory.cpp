@@ -35,13 +35,6 @@ uint64_t availableMemoryBytes() {
   return std::min(kilobytes ? *kilobytes * 1024 : UINT64_MAX, leftInControlGroups());
 }
 
-/// OutOfMemory also where another limit of this process or machine is reached: callers can do without the memory.
-Status limitError(const std::string &what, int errnoValue) {
-  bool isLimit = errnoValue == EMFILE || errnoValue == ENFILE || errnoValue == ENOSPC;
-  Status status = systemError(what, errnoValue);
-  return isLimit ? Status(StatusCode::OutOfMemory, status.message()) : status;
-}
-
 constexpr size_t hugePageBytes = size_t(2) << 20;
 constexpr size_t populateStepBytes = size_t(64) << 20;
 constexpr uint64_t reserveBytes = uint64_t(64) << 20; // left to other processes

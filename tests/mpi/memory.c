@@ -129,22 +129,39 @@ static void sums(MPI_Comm comm, int count) {
   free(out);
 }
 
-/* A rank has no descriptor left when a collective needs memory for the first time, and again later. */
-static void limits(void) {
+static void growingSums(void) {
+  for (int count = 1000; count < 2000000; count *= 4)
+    sums(MPI_COMM_WORLD, count);
+}
+
+/* This rank opens nothing meanwhile. What is open stays open. */
+static void growingSumsWithoutDescriptors(void) {
   struct rlimit old, none;
-  for (int i = 0; i < 6; ++i)
-    sums(MPI_COMM_WORLD, 1);
   getrlimit(RLIMIT_NOFILE, &old);
   none = old;
-  none.rlim_cur = 3; /* open ones stay open */
-  if (rank == 1)
-    setrlimit(RLIMIT_NOFILE, &none);
-  for (int count = 1000; count < 2000000; count *= 4)
-    sums(MPI_COMM_WORLD, count);
-  if (rank == 1)
-    setrlimit(RLIMIT_NOFILE, &old);
-  for (int count = 1000; count < 2000000; count *= 4)
-    sums(MPI_COMM_WORLD, count);
+  none.rlim_cur = 3;
+  setrlimit(RLIMIT_NOFILE, &none);
+  growingSums();
+  setrlimit(RLIMIT_NOFILE, &old);
+}
+
+/* A rank has no descriptor left when a collective needs memory for the first time, and again later. */
+static void limits(void) {
+  for (int i = 0; i < 6; ++i)
+    sums(MPI_COMM_WORLD, 1);
+  (rank == 1 ? growingSumsWithoutDescriptors : growingSums)();
+  growingSums();
+}
+
+/* None is left in the first collective. */
+static void unopened(void) {
+  (rank == 1 ? growingSumsWithoutDescriptors : growingSums)();
+  growingSums();
+}
+
+static void unopenedOnAll(void) {
+  growingSumsWithoutDescriptors();
+  growingSums();
 }
 
 /* Communicators share descriptors. */
@@ -221,7 +238,8 @@ static void speed(void) {
 }
 
 int main(int argc, char **argv) {
-  const struct Case cases[] = {{"unused", unused}, {"stamps", stamps}, {"window", window},  {"speed", speed},
-                               {"limits", limits}, {"many", many},     {"bounded", bounded}};
+  const struct Case cases[] = {{"unused", unused},   {"stamps", stamps},     {"window", window},
+                               {"speed", speed},     {"limits", limits},     {"many", many},
+                               {"bounded", bounded}, {"unopened", unopened}, {"unopened-on-all", unopenedOnAll}};
   return runCase(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

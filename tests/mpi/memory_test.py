@@ -64,6 +64,13 @@ class Memory(MpiTest):
             self.assertRegex(output, r"[1-9]\d* no memory or descriptors for Kolo")
             self.assertRegex(output, "MPI_Allreduce on a communicator .* are forwarded: .*Too many open files")
 
+    def test_where_plugins_cannot_be_opened_calls_are_forwarded(self):
+        for case, rank in (("unopened", 1), ("unopened-on-all", 0)):
+            output = self.expectCarried(0, 2, self.program, case)
+            self.assertRegex(output, r"[1-9]\d* no memory or descriptors for Kolo")
+            told = re.findall(r"of 2 ranks are forwarded: rank (\d) has no plugins: .*Too many open files", output)
+            self.assertEqual(told, [str(rank)], output)
+
     def test_communicators_share_descriptors(self):
         for ranks in (2, 4)[:most]:
             output = self.expectCarried(1200, ranks, self.program, "many")

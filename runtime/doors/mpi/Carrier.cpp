@@ -85,7 +85,11 @@ struct JoinFacts {
   bool hasFailed = false; // see hasFailedToConnect
   bool seesCompletions = false;
   char name[MPI_MAX_OBJECT_NAME] = {};
+  char shortage[256] = {}; // not empty: for lack of it the rank has no plugins
 };
+
+/// Whether this process has said that there was no memory or no descriptor to connect a communicator.
+std::atomic<bool> hasToldOfUnconnected = false;
 
 /// Whether this process has waited in vain for ranks on other hosts.
 std::atomic<bool> hasFailedToConnect = false;
@@ -188,9 +192,13 @@ Status Carrier::agree(const runtime::AllGather &exchange, std::string &tag) {
   int length = 0;
   PMPI_Comm_get_name(owner, own.name, &length);
   own.seesCompletions = seesCompletions();
+  shortage().copy(own.shortage, sizeof(own.shortage) - 1);
   std::vector<JoinFacts> all(static_cast<size_t>(numRanks));
   if (Status status = exchange(&own, sizeof(own), all.data()); !status.isOk())
     return status;
+  for (size_t rank = 0; rank < all.size(); ++rank)
+    if (const char *lacking = all[rank].shortage; *lacking)
+      return {StatusCode::OutOfMemory, "rank " + std::to_string(rank) + " has no plugins: " + lacking};
   for (size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank].plugins != all.front().plugins)
       return {StatusCode::Mismatch,
@@ -235,7 +243,9 @@ void Carrier::connect(const runtime::AllGather &exchange) {
       communicator = std::make_shared<Communicator>(std::move(created).value());
   }
   whyNot = status.code() == StatusCode::OutOfMemory ? noMemory : "ranks that Kolo cannot connect";
-  if (!status.isOk() && (isMistake(status) || door().logLevel() != LogLevel::Off))
+  const bool isTold = isMistake(status) || (status.code() == StatusCode::OutOfMemory && ownRank == 0 &&
+                                            !hasToldOfUnconnected.exchange(true));
+  if (!status.isOk() && (isTold || door().logLevel() != LogLevel::Off))
     print("calls on a communicator of " + std::to_string(numRanks) + " ranks are forwarded: " + status.message());
   else if (door().logLevel() != LogLevel::Off)
     print("connected as rank " + std::to_string(ownRank) + " of " + std::to_string(numRanks) +

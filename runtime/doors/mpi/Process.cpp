@@ -30,6 +30,7 @@ struct State {
   int keyval = MPI_KEYVAL_INVALID;
   std::mutex mutex;
   std::set<Carrier *> carriers; // of communicators that were not freed yet
+  std::string shortage;         // for lack of which the door has no plugins
   bool hasPageHeap = false;
   PageHeap pageHeap;
 };
@@ -147,6 +148,10 @@ std::atomic<Door *> opened = nullptr;
 Door *openDoor() {
   OwnCalls own;
   Result<Door> result = Door::open("mpi");
+  if (result.status().code() == runtime::StatusCode::OutOfMemory) {
+    state().shortage = result.status().message();
+    result = Door::openEmpty("mpi");
+  }
   if (!result.isOk())
     giveUp(result.status().message());
   Door &door = state().door.emplace(std::move(result).value());
@@ -218,6 +223,10 @@ const RollCall &rollCall() { return state().rollCall; }
 runtime::Door &door() {
   static Door *const only = openDoor();
   return *only;
+}
+const std::string &shortage() {
+  (void)door();
+  return state().shortage;
 }
 std::optional<int> carryFrom() { return state().carryFrom; }
 

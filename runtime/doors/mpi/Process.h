@@ -25,8 +25,10 @@ int initialize(const std::function<int()> &initializeMpi);
 const RollCall &rollCall();
 
 /// The door. The first caller opens it; MPI is initialised then. If it cannot be opened, the job is aborted with one
-/// line that says why.
+/// line that says why. Without the memory or descriptors for plugins it has none.
 runtime::Door &door();
+/// For lack of which the door has no plugins; else empty. Valid as long as the process.
+const std::string &shortage();
 
 /// KOLO_MPI_CARRY_FROM: the number of the collective on a communicator from which on Kolo carries. Nothing: it is not
 /// set.

@@ -53,6 +53,8 @@ public:
   ///   BadPlugin        as for Plugin::loadTrusted, but for the plugin that ships; or a folder holds no plugin
   ///   UnsupportedCpu, SystemError, OutOfMemory, as for Plugin::load
   static Result<Door> open(const std::string &name);
+  /// One without plugins, which carries nothing. InvalidArgument: a variable is bad.
+  static Result<Door> openEmpty(const std::string &name);
 
   Door(Door &&) noexcept;
   Door &operator=(Door &&) noexcept;
