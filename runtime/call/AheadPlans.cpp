@@ -37,16 +37,22 @@ bool mayRunAhead(const Plan &plan, const Peers &peers) {
 Plan *AheadPlans::find(const PluginState &plugin, const CallArguments &arguments) const {
   if (arguments.collective && !hasRoot(*arguments.collective))
     return nullptr; // early, since it is asked for every call
-  for (size_t i = 0; i < std::min(numKept, plans.size()); ++i)
-    if (Plan *plan = plans[i].get(); plan->isOf(plugin, arguments))
-      return plan;
-  return nullptr;
+  auto found = std::ranges::find_if(plans, [&](const auto &plan) { return plan->isOf(plugin, arguments); });
+  return found == plans.end() ? nullptr : found->get();
 }
 
-void AheadPlans::keep(std::unique_ptr<Plan> plan) { plans[numKept++ % plans.size()] = std::move(plan); }
+void AheadPlans::keep(std::unique_ptr<Plan> plan) {
+  if (plans.empty() || (room.hasEverywhere() && plans.size() < most)) {
+    plans.push_back(std::move(plan));
+    return;
+  }
+  plans[oldest] = std::move(plan);
+  oldest = (oldest + 1) % plans.size();
+  room.remove();
+}
 
 const Plan *AheadPlans::ofAgreement(uint64_t agreement) const {
-  auto found = std::ranges::find_if(plans, [&](const auto &plan) { return plan && plan->agreement == agreement; });
+  auto found = std::ranges::find_if(plans, [&](const auto &plan) { return plan->agreement == agreement; });
   return found == plans.end() ? nullptr : found->get();
 }
 

@@ -20,7 +20,8 @@ CommunicatorState::CommunicatorState(std::unique_ptr<Peers> joined)
           segments, Budget::ofRank(ranks->kind(), ranks->rank()), size_t(ranks->settings().memoryMiB) << 20,
           // Other hosts write without an exchange, and network cards know the pages.
           ranks->hosts().areSeveral() ? std::function<bool()>() : [this] { return isHeldMemoryQuiet(); }),
-      plans(ranks->size()), aheadPlans(ranks->size()), lanes(*ranks) {
+      planRoom(held.forPlans(), planBytes(ranks->size(), ranks->settings().lanes)), plans(ranks->size(), planRoom),
+      aheadPlans(ranks->size(), planRoom), lanes(*ranks) {
   const size_t numHere = ranks->hosts().ranksHere().size();
   rules.isAlone = numHere == 1 && ranks->hosts().areSeveral() && !ranks->links()->network().writesByDevice();
   rules.hasOneHost = !ranks->hosts().areSeveral();
@@ -38,7 +39,7 @@ CommunicatorState::~CommunicatorState() {
     ranks->keepForPeers(memory);
 }
 
-Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
+void CommunicatorState::start(std::span<const cpu_set_t> cores) {
   if (ranks->settings().runsAhead && !ranks->hosts().areSeveral())
     exchange.letRunAhead([this](const auto &first, const auto &second) {
       return explainDifference(plans, aheadPlans, {first, second});
@@ -51,7 +52,7 @@ Status CommunicatorState::start(std::span<const cpu_set_t> cores) {
   const std::vector<cpu_set_t> all = coresOfJob(cores, areProcesses ? launchedRanksHere() : 0);
   const bool isWithinQuota = static_cast<double>(all.size()) * lanesEach <= quota;
   ranks->setPolicy(choosePolicy(ranks->settings().wait, isWithinQuota && haveOwnCores(all, lanesEach)));
-  return lanes.start(ranks->policy());
+  lanes.start(ranks->policy());
 }
 
 /// Whether no peer can access what this rank holds. Any thread, between two calls.

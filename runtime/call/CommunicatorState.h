@@ -73,7 +73,7 @@ public:
                                                               int rank, const Settings &settings,
                                                               std::shared_ptr<HostLinks> links = nullptr);
   /// Decides how to wait by the cores that each rank may use, and starts the lanes.
-  Status start(std::span<const cpu_set_t> cores);
+  void start(std::span<const cpu_set_t> cores);
 
   Status barrier();
   Result<std::vector<RemoteWindow>> exchangeWindows(WindowState &window);
@@ -129,6 +129,7 @@ private:
   HeldMemory held;
   MemoryRules rules;
   std::map<ProgramKey, std::unique_ptr<Semaphores>> semaphores;
+  PlanRoom planRoom;
   PlanCache plans;
   AheadPlans aheadPlans;
   uint64_t agreements = 0; // exchanges so far that agreed on a call, and calls that needed none; equal on all ranks

@@ -22,8 +22,7 @@ Result<std::vector<Communicator>> Communicator::createThreads(int numRanks, cons
       (*shared)->control.block(rank).presence.store(Presence::Joined);
       auto peers = std::make_unique<Peers>(*shared, RankKind::Threads, rank, *settings);
       communicators.push_back(Communicator(std::make_unique<CommunicatorState>(std::move(peers))));
-      if (Status status = communicators.back().state->start(cores); !status.isOk())
-        return status;
+      communicators.back().state->start(cores);
     }
     return communicators;
   });

@@ -311,6 +311,7 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
     record.selectedBy = agreed.memory;
     record.tables.longestBlock = agreed.longestBlock;
     record.tables.largestBytes = agreed.largestBytes;
+    record.can.keepPlan = planRoom.reserve();
     if (plan)
       fillRecord(record, *plan, *segments);
     if (!own.isOk())
@@ -335,6 +336,8 @@ Result<Plan *> CommunicatorState::agree(const PluginState &plugin, const CallArg
     // If one rank must stage, all ranks stage, so that all run the same pieces.
     isAgreed = !haveDifferent(all.numbers().staging, agreed.staging);
   }
+  planRoom.setEverywhere(
+      std::ranges::all_of(ranks->hosts().ranksHere(), [&](int peer) { return exchange.heard(peer).can.keepPlan; }));
   uint64_t agreement = ++agreements; // counted even if this rank fails now, because the peers count it
   if (Status status = enter(*plan); !status.isOk())
     return status;
@@ -365,6 +368,8 @@ Status CommunicatorState::prepare(const PluginState &plugin, const CallArguments
   if (!set) {
     auto made = std::make_unique<Semaphores>(plan.call.info->numSemaphores, ranks->size(), ranks->settings().lanes);
     if (Status status = made->allocate(*segments, ranks->hosts().areSeveral()); !status.isOk())
+      return status;
+    if (Status status = held.keep(made->keptBytes()); !status.isOk())
       return status;
     set = std::move(made);
   }

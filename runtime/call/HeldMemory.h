@@ -23,8 +23,10 @@ public:
   /// The call that begins uses the memory: see Holding::begin.
   Status begin() { return holding.begin(); }
   bool hasBegun() const { return holding.hasBegun(); }
-  /// Of control memory: see Holding::keep.
-  Status keep(size_t sizeBytes) { return holding.keep(sizeBytes); }
+  /// See Holding::keep.
+  Status keep(size_t sizeBytes) { return holding.keep(Keeps::Own, sizeBytes); }
+  /// For the plans of the communicator; valid while this object lives.
+  Holding &forPlans() { return holding; }
   /// The call of this exchange has ended on this rank.
   void end(uint64_t exchange);
   /// The exchange of the last call that used the memory.

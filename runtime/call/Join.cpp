@@ -12,6 +12,9 @@ namespace {
 constexpr uint64_t probeValue = 0x6b6f6c6f70726f62;
 const uint64_t probeWord = probeValue; // peers read it by cross-memory attach
 
+/// About what a communicator takes of its process, beside plans.
+constexpr size_t processBytes = size_t(16) << 10;
+
 Status compareSettings(const RecordSummary &all) {
   if (!all.has(Kept::OtherJoin))
     return {};
@@ -72,8 +75,10 @@ Status CommunicatorState::join() {
   bool mustProbe = ranks->kind() == RankKind::Processes && wanted != OrdinaryMemory::Staged && !mustStage;
   Status probed = mustProbe ? probeAttach(*ranks) : Status();
   Record &record = nextRecord(Operation::Join);
-  record.canAttach = probed.isOk();
-  if (Status kept = held.keep(Control::bytesOfRank(ranks->size(), ranks->control().numHere())); !kept.isOk())
+  record.can.attach = probed.isOk();
+  const size_t keptBytes = Control::bytesOfRank(ranks->size(), ranks->control().numHere()) + processBytes +
+                           PlanRoom::least * planBytes(ranks->size(), ranks->settings().lanes);
+  if (Status kept = held.keep(keptBytes); !kept.isOk())
     setFailure(record, kept);
   if (wanted == OrdinaryMemory::Attach && mustStage)
     setFailure(record, error(StatusCode::InvalidArgument,
@@ -88,12 +93,13 @@ Status CommunicatorState::join() {
     return status;
   rules.ordinaryMemory = mustStage ? OrdinaryMemory::Staged : wanted;
   for (int peer : ranks->hosts().ranksHere())
-    if (!exchange.heard(peer).canAttach)
+    if (!exchange.heard(peer).can.attach)
       rules.ordinaryMemory = OrdinaryMemory::Staged;
   std::vector<cpu_set_t> cores;
   for (int peer : ranks->hosts().ranksHere())
     cores.push_back(ranks->block(peer).join.cores);
-  return start(cores);
+  start(cores);
+  return {};
 }
 
 Result<std::unique_ptr<CommunicatorState>> CommunicatorState::joinRanks(std::shared_ptr<ControlMemory> shared,

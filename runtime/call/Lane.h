@@ -28,9 +28,8 @@ struct Lane {
 /// What generated code may call; the context of an invocation is its Lane. In Services.cpp.
 extern const KoloServices services;
 
-/// Makes the lanes of a plan whose buffers are resolved. `tiles` has tileBytes for each lane; the plan does not own
-/// them. May throw std::bad_alloc.
-void makeLanes(Plan &plan, Peers &peers, std::byte *tiles);
+/// Makes the lanes of a plan whose buffers are resolved. May throw std::bad_alloc.
+void makeLanes(Plan &plan, Peers &peers);
 
 /// Jobs for LanePool; the context is the Plan. runLane runs this lane of a call, or of one piece. publishLane publishes
 /// this lane's share of the input.

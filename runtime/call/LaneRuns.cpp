@@ -6,12 +6,36 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 namespace kolo::runtime {
 namespace {
 
-KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *tile) {
+struct TileDeleter {
+  void operator()(std::byte *memory) const { std::free(memory); }
+};
+using Tile = std::unique_ptr<std::byte, TileDeleter>;
+
+/// Where the generated code of one lane works. Each thread has its own, whatever communicators it serves. Null: there
+/// is no memory.
+std::byte *tileHere() {
+  static thread_local Tile tile;
+  if (!tile) [[unlikely]]
+    tile.reset(static_cast<std::byte *>(std::aligned_alloc(4096, tileBytes)));
+  return tile.get();
+}
+
+/// False: the lane has failed.
+bool takeTile(Lane &lane) {
+  lane.invocation.tile = tileHere();
+  if (lane.invocation.tile) [[likely]]
+    return true;
+  (void)lane.fail(error(StatusCode::OutOfMemory, "no memory for a tile of {} KiB", tileBytes >> 10));
+  return false;
+}
+
+KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes) {
   KoloInvocation result = {};
   result.services = &services;
   std::copy_n(plan.call.dimSizes, KOLO_MAX_MESH_DIMS, result.dimSizes);
@@ -36,7 +60,6 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
   }
   result.reduce = plan.call.reduce;
   result.average = plan.call.average;
-  result.tile = tile;
   result.tileBytes = tileBytes;
   result.type = plan.call.computedType;
   result.reduceNumbers = plan.call.reduceNumbers;
@@ -46,7 +69,7 @@ KoloInvocation describe(Plan &plan, int64_t lane, int64_t numLanes, std::byte *t
 
 } // namespace
 
-void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
+void makeLanes(Plan &plan, Peers &peers) {
   int numLanes = peers.settings().lanes;
   plan.lanes.resize(static_cast<size_t>(numLanes));
   for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})
@@ -57,7 +80,7 @@ void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
     lane.peers = &peers;
     lane.plan = &plan;
     lane.number = number;
-    lane.invocation = describe(plan, number, numLanes, tiles + static_cast<size_t>(number) * tileBytes);
+    lane.invocation = describe(plan, number, numLanes);
     lane.invocation.context = &lane;
     lane.invocation.traffic = peers.settings().countsTraffic ? lane.traffic : nullptr;
   }
@@ -65,6 +88,8 @@ void makeLanes(Plan &plan, Peers &peers, std::byte *tiles) {
 
 void runLane(void *plan, int number) {
   Lane &lane = static_cast<Plan *>(plan)->lanes[static_cast<size_t>(number)];
+  if (!takeTile(lane)) [[unlikely]]
+    return;
   int32_t code = lane.plan->call.program->run(&lane.invocation);
   services.flush(&lane.invocation);
   if (code != 0 && !lane.hasFailed) [[unlikely]]
@@ -74,7 +99,9 @@ void runLane(void *plan, int number) {
 
 void publishLane(void *plan, int number) {
   Plan &own = *static_cast<Plan *>(plan);
-  own.call.program->publish(&own.lanes[static_cast<size_t>(number)].invocation);
+  Lane &lane = own.lanes[static_cast<size_t>(number)];
+  if (takeTile(lane)) [[likely]]
+    own.call.program->publish(&lane.invocation);
 }
 
 /// Points the lanes at one piece. Buffers that no rank copies piece by piece begin at the piece's offset.
@@ -103,16 +130,7 @@ static void startPiece(Plan &plan, int64_t piece) {
   }
 }
 
-void LaneRuns::TileDeleter::operator()(std::byte *memory) const { std::free(memory); }
-
-Status LaneRuns::start(const WaitPolicy &policy) {
-  const int numLanes = peers.settings().lanes;
-  tiles.reset(static_cast<std::byte *>(std::aligned_alloc(4096, tileBytes * static_cast<size_t>(numLanes))));
-  if (!tiles)
-    return error(StatusCode::OutOfMemory, "no memory for {} tiles", numLanes);
-  lanes.start(numLanes, policy);
-  return {};
-}
+void LaneRuns::start(const WaitPolicy &policy) { lanes.start(peers.settings().lanes, policy); }
 
 void LaneRuns::publish(Plan &plan, int64_t piece, const SparseArray<void *> &memory) {
   const Buffers &buffers = plan.buffers;

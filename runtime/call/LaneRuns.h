@@ -7,7 +7,6 @@
 #include "memory/StoreChoice.h"
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace kolo::runtime {
@@ -18,12 +17,12 @@ class LaneRuns {
 public:
   explicit LaneRuns(Peers &owner) : peers(owner) {}
 
-  /// Starts the threads, which wait as `policy` says. OutOfMemory.
-  Status start(const WaitPolicy &policy);
+  /// Starts the threads, which wait as `policy` says. If std::thread throws, so does this.
+  void start(const WaitPolicy &policy);
   LanePool &pool() { return lanes; }
 
   /// Makes the lanes of a plan whose buffers are resolved. May throw std::bad_alloc.
-  void makeLanes(Plan &plan) { runtime::makeLanes(plan, peers, tiles.get()); }
+  void makeLanes(Plan &plan) { runtime::makeLanes(plan, peers); }
   /// Lets every lane publish its share to this memory of the ranks: a small input on this thread, a large one on the
   /// lanes' threads.
   void publish(Plan &plan, int64_t piece, const SparseArray<void *> &memory);
@@ -40,10 +39,6 @@ private:
 
   Peers &peers;
   LanePool lanes;
-  struct TileDeleter {
-    void operator()(std::byte *memory) const;
-  };
-  std::unique_ptr<std::byte, TileDeleter> tiles; // tileBytes per lane
   StoreChoice publishedStores{StoreChoice::ratioOfCopies};
   uint64_t numInvocations = 0; // of all programs so far; equal on all ranks
   uint64_t numPacketRuns = 0;  // runs of programs with packets so far; equal on all ranks

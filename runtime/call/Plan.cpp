@@ -1,6 +1,7 @@
 #include "call/Plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace kolo::runtime {
@@ -68,21 +69,33 @@ void PlanCache::endRemoteAccess(uint64_t generation) {
   replaced.end();
 }
 
-Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &arguments) {
-  size_t index = oldest;
+size_t PlanCache::placeFor(const PluginState &plugin, const CallArguments &arguments) {
+  std::optional<size_t> once, empty, oldest;
   for (size_t i = 0; i < plans.size(); ++i) {
     const Plan *plan = plans[i].get();
-    if (!plan)
+    if (!plan) {
+      empty = empty.value_or(i);
       continue;
-    const bool isSame = plan->request.identity() == CallIdentity{plugin.load, arguments} &&
-                        isSamePlace(plan->request.arguments(), arguments);
-    if (isSame || (index == oldest && !plan->request.isRepeatable()))
-      index = i;
+    }
+    if (plan->request.identity() == CallIdentity{plugin.load, arguments} &&
+        isSamePlace(plan->request.arguments(), arguments))
+      return i;
+    if (!plan->request.isRepeatable())
+      once = i;
+    if (!oldest || plan->agreement < plans[*oldest]->agreement)
+      oldest = i;
   }
+  if (once)
+    return *once;
+  return empty && (!oldest || room.reserve()) ? *empty : *oldest;
+}
+
+Plan &PlanCache::replace(const PluginState &plugin, const CallArguments &arguments) {
+  const size_t index = placeFor(plugin, arguments);
   std::unique_ptr<Plan> former = std::exchange(plans[index], std::make_unique<Plan>(plugin, arguments));
+  if (!former)
+    room.add();
   replaced = former ? std::move(former->access) : PlanAccess();
-  if (index == oldest)
-    oldest = (oldest + 1) % plans.size();
   last = index;
   return *plans[index];
 }

@@ -5,6 +5,7 @@
 #include "call/Call.h"
 #include "call/CallIdentity.h"
 #include "call/Lane.h"
+#include "call/PlanRoom.h"
 #include "call/Remote.h"
 #include "call/Semaphores.h"
 #include "memory/SparseArray.h"
@@ -104,10 +105,19 @@ struct Plan {
 /// something for every rank.
 constexpr size_t numKeptPlans(int numRanks) { return numRanks <= 64 ? 64 : 16; }
 
+/// About what a plan takes, without block tables.
+constexpr size_t planBytes(int numRanks, int numLanes) {
+  constexpr size_t names = 1024;
+  constexpr size_t perRank =
+      KOLO_NUM_BUFFER_ROLES * (sizeof(void *) + sizeof(Location)) +
+      (RankBlock::numTurns + sizeof(PlanPeers::packets) / sizeof(SparseArray<void *>) + 3) * sizeof(void *);
+  return sizeof(Plan) + names + static_cast<size_t>(numLanes) * sizeof(Lane) + static_cast<size_t>(numRanks) * perRank;
+}
+
 /// The last few plans of a communicator. Addresses stay valid while the cache lives.
 class PlanCache {
 public:
-  explicit PlanCache(int numRanks) : plans(numKeptPlans(numRanks)) {}
+  PlanCache(int numRanks, PlanRoom &forPlans) : room(forPlans), plans(numKeptPlans(numRanks)) {}
 
   /// Returns a valid, agreed plan of the same call, and gives it the pointers of this call. Null when there is none.
   /// Other pointers are accepted only if the peers need not know them. Allocates nothing.
@@ -115,8 +125,7 @@ public:
              const MemoryRules &rules);
 
   /// Returns an empty plan for this call. It replaces an older plan for it, or else one of a call that none repeats, or
-  /// else the oldest plan. May throw
-  /// std::bad_alloc.
+  /// else the oldest plan if there is no room for one more. May throw std::bad_alloc.
   Plan &replace(const PluginState &plugin, const CallArguments &arguments);
 
   /// Takes a plan out.
@@ -129,11 +138,13 @@ public:
   void endRemoteAccess(uint64_t generation);
 
 private:
+  size_t placeFor(const PluginState &plugin, const CallArguments &arguments);
+
   // Of the plan that was replaced last: peers may still repeat its call, until they meet this rank in an exchange.
   PlanAccess replaced;
+  PlanRoom &room;
   std::vector<std::unique_ptr<Plan>> plans;
-  size_t last = 0;   // the plan found last
-  size_t oldest = 0; // the plan made first
+  size_t last = 0; // the plan found last
 };
 
 } // namespace kolo::runtime

@@ -15,6 +15,7 @@ Status Semaphores::allocate(SegmentTable &segments, bool isSparse) {
   if (!created.isOk())
     return created.status();
   segment = std::move(created).value();
+  areSparse = isSparse;
   own = reinterpret_cast<Cell *>(segment->data());
   for (size_t i = 0; !isSparse && i < count; ++i) // zeros are cells
     new (&own[i]) Cell{};

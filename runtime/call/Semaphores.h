@@ -77,6 +77,8 @@ public:
   }
 
   Cell *ownCells() const { return own; }
+  /// Of the cells, unless the kernel gives pages when they are used.
+  size_t keptBytes() const { return segment && !areSparse ? segment->sizeBytes() : 0; }
   /// By which number ranks of other hosts signal: see Remote.h. 0: they do not yet.
   uint64_t remoteNumber() const { return remote; }
   void setRemoteNumber(uint64_t number) { remote = number; }
@@ -87,6 +89,7 @@ public:
 private:
   int numSemaphores, numRanks, numLanes;
   std::shared_ptr<Segment> segment; // null when the program has no semaphores
+  bool areSparse = false;
   Cell *own = nullptr;
   SparseArray<Cell *> peerCells;
   SparseArray<uint64_t> sent, awaited;

@@ -18,6 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds patience{20};
 
 constexpr size_t mebibyte = size_t(1) << 20;
+constexpr size_t kibibytes(size_t sizeBytes) { return (sizeBytes + 1023) / 1024; }
 
 /// The budgets of one process.
 struct Budgets {
@@ -61,7 +62,7 @@ size_t Holding::numOthers() const {
 /// The caller has the lock. OutOfMemory.
 Status Budget::makeRoom(const Holding &needing, size_t moreBytes) {
   const Clock::time_point start = Clock::now();
-  while (held + kept + moreBytes > needing.limitBytes) {
+  while (held + keptBytes() + moreBytes > needing.limitBytes) {
     const Found found = takeFromOldest(needing);
     if (found == Found::GivenBack)
       continue;
@@ -71,9 +72,9 @@ Status Budget::makeRoom(const Holding &needing, size_t moreBytes) {
     if (found == Found::Nothing || Clock::now() - start > patience)
       return error(
           StatusCode::OutOfMemory,
-          "the call needs {} KiB: communicators of this rank keep {} KiB by which ranks agree on calls, and {} KiB "
-          "that nobody gives back now, of the {} MiB that all may hold together (KOLO_MEMORY_MIB)",
-          (moreBytes + 1023) / 1024, (kept + 1023) / 1024, (held + 1023) / 1024, needing.limitBytes / mebibyte);
+          "the call needs {} KiB: communicators of this rank keep {} KiB as long as they live, and {} KiB that nobody "
+          "gives back now, of the {} MiB that all may hold together (KOLO_MEMORY_MIB)",
+          kibibytes(moreBytes), kibibytes(keptBytes()), kibibytes(held), needing.limitBytes / mebibyte);
     sched_yield();
   }
   return {};
@@ -112,21 +113,25 @@ Holding::Holding(Budget &ofRank, size_t mostBytes, std::function<bool()> mayGive
 Holding::~Holding() {
   std::scoped_lock lock(budget.mutex);
   budget.holdings.remove(this);
-  budget.kept -= keptBytes;
+  for (size_t what = 0; what < numKeeps; ++what)
+    budget.kept[what] -= kept[what];
   if (state.load() != State::GivenBack)
     budget.held -= bytes;
 }
 
-Status Holding::keep(size_t sizeBytes) {
+Status Holding::keep(Keeps what, size_t sizeBytes) {
   std::scoped_lock lock(budget.mutex);
-  if (budget.kept + sizeBytes > limitBytes)
+  size_t &ofAll = budget.kept[static_cast<size_t>(what)];
+  if (ofAll + sizeBytes > keptLimit(what, limitBytes))
     return error(
         StatusCode::OutOfMemory,
-        "{} communicators of this rank keep {} KiB by which ranks agree on calls, of the {} MiB that all may hold "
-        "together (KOLO_MEMORY_MIB)",
-        budget.holdings.size() - 1, (budget.kept + 1023) / 1024, limitBytes / mebibyte);
-  budget.kept += sizeBytes;
-  keptBytes += sizeBytes;
+        "{} communicators of this rank keep {} KiB as long as they live, and all may keep {} KiB, a part of the "
+        "{} MiB that they may hold together (KOLO_MEMORY_MIB)",
+        budget.holdings.size() - 1, kibibytes(ofAll), kibibytes(keptLimit(what, limitBytes)), limitBytes / mebibyte);
+  ofAll += sizeBytes;
+  kept[static_cast<size_t>(what)] += sizeBytes;
+  while (budget.held + budget.keptBytes() > limitBytes && budget.takeFromOldest(*this) == Budget::Found::GivenBack)
+    ;
   return {};
 }
 

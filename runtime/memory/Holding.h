@@ -16,6 +16,16 @@ namespace kolo::runtime {
 
 class Holding;
 
+/// What a communicator keeps until it ends, whatever it calls.
+enum class Keeps : uint8_t {
+  Own,  // control memory, semaphores, and what the process itself has of it
+  Plans // beyond those that each communicator may have
+};
+inline constexpr size_t numKeeps = 2;
+
+/// Of the limit, all communicators of a rank may keep so much. The rest, at least a quarter, is for calls.
+constexpr size_t keptLimit(Keeps what, size_t limitBytes) { return limitBytes / 8 * (what == Keeps::Own ? 5 : 1); }
+
 /// What all communicators of one rank hold. One for each rank of this process, and never destroyed. Thread-safe.
 class Budget {
 public:
@@ -27,19 +37,21 @@ public:
 private:
   friend class Holding;
   Status makeRoom(const Holding &needing, size_t moreBytes);
+  size_t keptBytes() const { return kept[0] + kept[1]; }
   enum class Found : uint8_t { GivenBack, Unfinished, Nothing };
   Found takeFromOldest(const Holding &needing);
 
   mutable std::mutex mutex;
   std::list<Holding *> holdings;
-  size_t held = 0, kept = 0;
+  size_t held = 0;
+  size_t kept[numKeeps] = {}; // by Keeps
   std::atomic<uint64_t> numUses = 0;
 };
 
 /// When the communicators of a rank would hold more than the limit, the one that has not used its memory for longest
 /// gives it back to the kernel. The peers keep their mappings of it. It gets new pages when it is used again, so
-/// nothing that a communicator keeps from one call to the next may lie there. A call that needs more than the limit by
-/// itself takes it after all others have given back theirs.
+/// nothing that a communicator keeps from one call to the next may lie there. A call that needs more than the limit
+/// leaves by itself takes it after all others have given back theirs.
 ///
 /// For the thread that runs the communicator's calls. Only `Budget` comes from other threads.
 class Holding {
@@ -72,9 +84,9 @@ public:
   /// Memory of the table that belongs to this holding until `drop`. Begins. OutOfMemory, SystemError.
   Result<std::unique_ptr<Segment>> create(SegmentTable &segments, size_t sizeBytes);
   void drop(std::unique_ptr<Segment> segment);
-  /// Counts memory that the communicator has until it ends, whatever it calls. OutOfMemory: all communicators together
-  /// would have more of it than the limit.
-  Status keep(size_t sizeBytes);
+  /// Counts what the communicator keeps, and lets others give back as much. OutOfMemory: all would keep more than
+  /// `keptLimit`.
+  Status keep(Keeps what, size_t sizeBytes);
 
   bool hasBegun() const { return isBegun; }
   /// Other communicators of this rank that have memory, or had it and gave it back.
@@ -95,7 +107,7 @@ private:
   bool isBegun = false;
   std::list<Segment *> segments; // changed only while the holding is in use, and by its end
   size_t bytes = 0;              // of the segments, given back or not
-  size_t keptBytes = 0;
+  size_t kept[numKeeps] = {};    // by Keeps
 };
 
 } // namespace kolo::runtime

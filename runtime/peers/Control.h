@@ -83,13 +83,19 @@ struct JoinRecord {
   bool operator==(const JoinRecord &) const = default;
 };
 
+/// What a rank is able to do.
+struct Abilities {
+  bool attach = false;   // when joining: cross-memory attach to every peer works
+  bool keepPlan = false; // in a call: there is room for one plan more than that of the call
+};
+
 /// The long form of what a rank announces in one exchange.
 struct Record {
   static constexpr int maxReleased = 8;
 
   Operation operation = Operation::Barrier;
-  bool hasNews = false;   // a location names a segment that the peers have not confirmed yet
-  bool canAttach = false; // when joining: cross-memory attach to every peer works
+  bool hasNews = false; // a location names a segment that the peers have not confirmed yet
+  Abilities can;
   uint8_t numReleased = 0;
   Staging staging = Staging::None;             // of the buffers below
   MemoryKind selectedBy = MemoryKind::Windows; // the kind of memory by which the program was selected
@@ -256,10 +262,10 @@ struct RosterEntry {
   int32_t hostPlusOne; // 0: unknown yet
 };
 
-/// A view of the segment: an AbortRecord, a HostBlock, and one RankBlock for each rank of this host. Then the channels'
-/// cells by receiver, sender and id; receivers are the ranks of this host alone. Then what ranks of other hosts
-/// publish, and the roster. Where there are several hosts, the kernel gives pages for cells and all behind them when
-/// they are first used.
+/// A view of the segment: an AbortRecord, a HostBlock if there are several hosts, and one RankBlock for each rank of
+/// this host. Then the channels' cells by receiver, sender and id; receivers are the ranks of this host alone. Then
+/// what ranks of other hosts publish, and the roster. Where there are several hosts, the kernel gives pages for cells
+/// and all behind them when they are first used.
 class Control {
 public:
   Control() = default;
@@ -273,23 +279,26 @@ public:
   }
   /// Of them, those that every communicator uses; they come first.
   static size_t usedBytes(int numRanks, int numHere) {
-    return numHere < numRanks ? cellsOffset(numHere) : farOffset(numRanks, numHere);
+    return numHere < numRanks ? cellsOffset(numRanks, numHere) : farOffset(numRanks, numHere);
   }
-  /// What one rank uses.
-  static constexpr size_t bytesOfRank(int numRanks, int numHere) {
-    return sizeof(RankBlock) + (numHere < numRanks ? 0 : static_cast<size_t>(numRanks) * numChannels * sizeof(Cell));
+  /// One rank's part of them.
+  static size_t bytesOfRank(int numRanks, int numHere) {
+    constexpr size_t pageBytes = 4096;
+    const size_t pages = (usedBytes(numRanks, numHere) + pageBytes - 1) / pageBytes;
+    return (pages * pageBytes + static_cast<size_t>(numHere) - 1) / static_cast<size_t>(numHere);
   }
 
   int numRanks() const { return ranks; }
   int numHere() const { return here; }
   AbortRecord &abort() const { return *reinterpret_cast<AbortRecord *>(base); }
+  /// Requires several hosts.
   HostBlock &host() const { return *reinterpret_cast<HostBlock *>(base + sizeof(AbortRecord)); }
   /// Of the rank with this place among those of this host.
   RankBlock &block(int place) const {
-    return reinterpret_cast<RankBlock *>(base + sizeof(AbortRecord) + sizeof(HostBlock))[static_cast<size_t>(place)];
+    return reinterpret_cast<RankBlock *>(base + blocksOffset(ranks, here))[static_cast<size_t>(place)];
   }
   Cell &channelCell(int receiver, int sender, int id) const {
-    auto *cells = reinterpret_cast<Cell *>(base + cellsOffset(here));
+    auto *cells = reinterpret_cast<Cell *>(base + cellsOffset(ranks, here));
     return cells[(static_cast<size_t>(receiver) * static_cast<size_t>(ranks) + static_cast<size_t>(sender)) *
                      numChannels +
                  static_cast<size_t>(id)];
@@ -310,11 +319,14 @@ public:
   static constexpr size_t slotBytesFor(size_t sizeBytes) { return (sizeBytes + 15) / 16 * 16; }
 
 private:
-  static size_t cellsOffset(int numHere) {
-    return sizeof(AbortRecord) + sizeof(HostBlock) + static_cast<size_t>(numHere) * sizeof(RankBlock);
+  static size_t blocksOffset(int numRanks, int numHere) {
+    return sizeof(AbortRecord) + (numHere < numRanks ? sizeof(HostBlock) : 0);
+  }
+  static size_t cellsOffset(int numRanks, int numHere) {
+    return blocksOffset(numRanks, numHere) + static_cast<size_t>(numHere) * sizeof(RankBlock);
   }
   static size_t farOffset(int numRanks, int numHere) {
-    return cellsOffset(numHere) +
+    return cellsOffset(numRanks, numHere) +
            static_cast<size_t>(numHere) * static_cast<size_t>(numRanks) * numChannels * sizeof(Cell);
   }
   static size_t farBytes(int numRanks) {

@@ -20,7 +20,7 @@ Record &Exchange::next() {
   Record &record = peers.block(peers.rank()).records[(sequence + 1) % 2];
   record.operation = Operation::Barrier;
   record.hasNews = false;
-  record.canAttach = false;
+  record.can = {};
   record.toldSize.reset();
   record.numReleased = 0;
   record.staging = Staging::None;

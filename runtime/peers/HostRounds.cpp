@@ -29,7 +29,7 @@ HostRounds::HostRounds(const Hosts &places, const Control &control, ControlTrans
     return;
   const std::vector<int> &previous = hosts.ranksOf(rounds.source(hosts.ownHost(), 0));
   watchedRanks.assign(previous.begin() + 1, previous.end());
-  arrivals.resize(static_cast<size_t>(rounds.number()));
+  arrivals = std::vector<Arrival>(static_cast<size_t>(rounds.number()));
   for (int round = 0; round < number(); ++round)
     arrivals[static_cast<size_t>(round)].places = rounds.firstCarried(round);
 }

@@ -9,7 +9,6 @@
 #include "peers/Rounds.h"
 #include "wait/Clock.h"
 
-#include <deque>
 #include <map>
 #include <span>
 #include <vector>
@@ -94,7 +93,7 @@ private:
   ControlTransport &network;
   const Rounds rounds;
   std::vector<int> watchedRanks;
-  std::deque<Arrival> arrivals;            // by round
+  std::vector<Arrival> arrivals;           // by round
   std::map<int, SentBytes> sentTo;         // by target
   uint64_t current = 0;                    // the exchange that has begun
   HostsAnnounce known;                     // in it: of this host, and of all hosts of which it has heard

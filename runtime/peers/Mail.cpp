@@ -24,7 +24,7 @@ void writeRecord(Writer &writer, const Record &record) {
   writer.put(static_cast<uint8_t>(record.staging));
   writer.put(static_cast<uint8_t>(record.selectedBy));
   writer.put(
-      static_cast<uint8_t>((record.hasNews ? 1 : 0) | (record.canAttach ? 2 : 0) | (record.call.hasTables ? 4 : 0)));
+      static_cast<uint8_t>((record.hasNews ? 1 : 0) | (record.can.attach ? 2 : 0) | (record.call.hasTables ? 4 : 0)));
   writer.put(static_cast<int32_t>(record.code));
   writer.put(record.join.lanes);
   writer.put(record.join.ordinaryMemory);
@@ -66,7 +66,7 @@ bool readRecord(Reader &reader, Record &record) {
   record.staging = static_cast<Staging>(staging);
   record.selectedBy = static_cast<MemoryKind>(selectedBy);
   record.hasNews = flags & 1;
-  record.canAttach = flags & 2;
+  record.can.attach = flags & 2;
   record.call.hasTables = flags & 4;
   record.code = static_cast<StatusCode>(code);
   for (int64_t *number : {&record.tables.longestBlock, &record.tables.largestBytes})

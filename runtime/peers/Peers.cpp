@@ -40,7 +40,8 @@ Result<std::shared_ptr<ControlMemory>> createControl(RankKind kind, int numRanks
   shared->memory = std::move(memory).value();
   shared->control = Control(shared->memory.data(), numRanks, numHere);
   new (&shared->control.abort()) AbortRecord{};
-  new (&shared->control.host()) HostBlock{};
+  if (!areAllHere)
+    new (&shared->control.host()) HostBlock{};
   for (int place = 0; place < numHere; ++place)
     new (&shared->control.block(place)) RankBlock{};
   return shared;

@@ -145,7 +145,7 @@ TEST(Mail, ASummaryKeepsWhatPeersCompare) {
   EXPECT_EQ(numbers.numRepeated, 3u);
   EXPECT_EQ(back.operation, expected.operation);
   EXPECT_TRUE(back.hasNews);
-  EXPECT_FALSE(back.canAttach);
+  EXPECT_FALSE(back.can.attach);
   EXPECT_EQ(back.staging, expected.staging);
   EXPECT_EQ(back.selectedBy, expected.selectedBy);
   EXPECT_EQ(back.call.hasTables, expected.call.hasTables);

@@ -1,6 +1,7 @@
 // Rooted calls in which ranks run ahead: a rank goes on before others have come, and differences are found later.
 #include "Ranks.h"
 #include "TestPlugin.h"
+#include "memory/Holding.h"
 #include "peers/Control.h"
 
 #include <gtest/gtest.h>
@@ -90,6 +91,27 @@ std::string reduce(Communicator &communicator, int64_t count, int root, int32_t 
   return said;
 }
 
+/// Rooted calls of many kinds, between other calls, by ranks that take breaks of their own.
+std::string makeCalls(Communicator &communicator, int number) {
+  std::minstd_rand same(7), own(static_cast<unsigned>(communicator.rank()) + 1);
+  std::string said;
+  for (int i = 0; i < number && said.empty(); ++i) {
+    const auto kind = same() % 16;
+    const int root = static_cast<int>(same() % 3);
+    const auto count = static_cast<int64_t>(kind == 15 ? 3000 : 1 + same() % 4); // 3000: not kept
+    if (own() % 8 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(own() % 200));
+    if (kind == 0)
+      said = expectStatus(communicator.barrier(), StatusCode::Ok);
+    else if (kind == 1) {
+      Buffers buffers;
+      said = expectStatus(call(communicator, "scratchAllReduce", count, 0, buffers), StatusCode::Ok);
+    } else
+      said = (kind % 2 ? broadcast : reduce)(communicator, count, root, i);
+  }
+  return said;
+}
+
 /// Makes the calls until one fails, and expects this of it, or that another rank's failure had this cause. They would
 /// go on, where nothing is found, past all waits.
 std::string failUntil(StatusCode code, const std::vector<std::string> &texts, const std::function<Status()> &make) {
@@ -147,27 +169,22 @@ TEST_P(Ahead, ARootMayLeaveBeforeTheOthersCome) {
             "");
 }
 
-/// Rooted calls of more kinds than plans are kept for, between other calls, by ranks that take breaks of their own.
 TEST_P(Ahead, CallsInAnyOrderGiveTheirResults) {
+  EXPECT_EQ(run(3, [&](Communicator &communicator) { return makeCalls(communicator, 2000); }), "");
+}
+
+/// All ranks keep the same plans, so fewer where one of them has no room.
+TEST_P(Ahead, SoTheyDoWhereOneRankHasNoRoomForPlans) {
   EXPECT_EQ(run(3,
                 [&](Communicator &communicator) {
-                  std::minstd_rand same(7), own(static_cast<unsigned>(communicator.rank()) + 1);
-                  std::string said;
-                  for (int i = 0; i < 2000 && said.empty(); ++i) {
-                    const auto kind = same() % 16;
-                    const int root = static_cast<int>(same() % 3);
-                    const auto count = static_cast<int64_t>(kind == 15 ? 3000 : 1 + same() % 4); // 3000: not kept
-                    if (own() % 8 == 0)
-                      std::this_thread::sleep_for(std::chrono::microseconds(own() % 200));
-                    if (kind == 0)
-                      said = expectStatus(communicator.barrier(), StatusCode::Ok);
-                    else if (kind == 1) {
-                      Buffers buffers;
-                      said = expectStatus(call(communicator, "scratchAllReduce", count, 0, buffers), StatusCode::Ok);
-                    } else
-                      said = (kind % 2 ? broadcast : reduce)(communicator, count, root, i);
-                  }
-                  return said;
+                  constexpr size_t limit = size_t(16) << 20;
+                  const RankKind kind = GetParam() == Launch::Threads ? RankKind::Threads : RankKind::Processes;
+                  Holding other(Budget::ofRank(kind, communicator.rank()), limit, {});
+                  const size_t least = communicator.rank() == 1 ? 0 : 64; // KiB that are left: about a dozen plans
+                  std::string said = expectStatus(
+                      other.keep(Keeps::Plans, keptLimit(Keeps::Plans, limit) - (least << 10)), StatusCode::Ok);
+                  said += makeCalls(communicator, 400);
+                  return said + makeCalls(communicator, 400);
                 }),
             "");
 }
