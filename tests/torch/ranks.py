@@ -2,6 +2,7 @@
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -66,7 +67,8 @@ def start(body, size, backend="kolo", timeout=20, per_host=None):
 
 
 def wait(pids, outputs, seconds=60):
-    """By rank: the exit status (a negative signal number) and what the rank printed. Kills ranks that take longer."""
+    """By rank: the exit status (a negative signal number) and what the rank printed. Kills ranks that take longer, and removes
+    the files."""
     ends, deadline = {}, time.monotonic() + seconds
     while len(ends) < len(pids):
         for pid in set(pids) - set(ends):
@@ -83,6 +85,7 @@ def wait(pids, outputs, seconds=60):
     for path in outputs:
         with open(path) as file:
             texts.append(file.read())
+    shutil.rmtree(os.path.dirname(outputs[0]))
     return [(ends[pid], text) for pid, text in zip(pids, texts)]
 
 
