@@ -81,6 +81,12 @@ std::string hostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
+bool isNamedByMachine() {
+  constexpr ino_t firstNamespaceOfNames = 0xEFFFFFFE; // of the kernel: PROC_UTS_INIT_INO
+  struct stat info = {};
+  return !variable("KOLO_HOSTID") && stat("/proc/self/ns/uts", &info) == 0 && info.st_ino == firstNamespaceOfNames;
+}
+
 WorldNumber randomWorld() {
   WorldNumber world = {};
   fillRandomly(world);

@@ -35,6 +35,9 @@ struct HostId {
 Result<HostId> currentHost();
 /// What messages call this host: its name, or KOLO_HOSTID.
 std::string hostName();
+/// Whether that is the name of this machine, which no process of another machine has. Then two processes of one machine
+/// for which this holds have the same name. It does not with KOLO_HOSTID, or in a container with a name of its own.
+bool isNamedByMachine();
 
 /// The variables as read.
 struct RankEnvironment {

@@ -57,7 +57,7 @@ Status Communicator::finishBarrier(uint64_t number) const {
 }
 
 Result<std::vector<RemoteWindow>> Communicator::exchange(const Window &window) {
-  return guarded([&] { return state->exchangeWindows(*window.state); });
+  return guarded([&] { return state->exchangeWindows(*window.state, ExchangedWindows::OfAll); });
 }
 
 Channel Communicator::channel(int peer, int id) { return Channel(state.get(), peer, id); }

@@ -163,14 +163,16 @@ Status CommunicatorState::barrier() {
   return status;
 }
 
-Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window) {
+Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState &window, ExchangedWindows result) {
   if (!ranks->mayCall())
     return ranks->whyNoCall();
   if (Status status = exchange.catchUp(); !status.isOk())
     return status;
   std::optional<Location> location = segments->locate(window.segment->data(), window.sizeBytes);
   Record &record = nextRecord(Operation::ExchangeWindows);
-  record.toldSize = window.sizeBytes;
+  const bool isOfAll = result == ExchangedWindows::OfAll;
+  if (isOfAll)
+    record.toldSize = window.sizeBytes;
   if (location)
     record.buffers[0] = *location;
   else
@@ -185,13 +187,15 @@ Result<std::vector<RemoteWindow>> CommunicatorState::exchangeWindows(WindowState
   Status own = guarded([&]() -> Status {
     for (int peer = 0; peer < ranks->size(); ++peer) {
       const bool isSelf = peer == ranks->rank(), isRemote = ranks->isRemote(peer);
+      if (isRemote && !isOfAll)
+        continue;
       const Location theirs = isRemote ? Location() : exchange.heard(peer).buffers[0]; // no address on another host
       Result<std::byte *> address = isSelf ? Result(window.segment->data()) : peerSegments.resolve(peer, theirs);
       if (!address.isOk())
         return address.status();
-      windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(
-          RemoteWindowState{peer, *address, sizeHeard(*ranks, exchange.number(), peer), number,
-                            isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
+      const size_t sizeBytes = isOfAll ? sizeHeard(*ranks, exchange.number(), peer) : window.sizeBytes;
+      windows.push_back(RemoteWindow(std::make_shared<RemoteWindowState>(RemoteWindowState{
+          peer, *address, sizeBytes, number, isSelf ? nullptr : peerSegments.mapping(peer, theirs)})));
     }
     return {};
   });

@@ -39,6 +39,12 @@ struct RemoteWindowState {
   std::shared_ptr<const Memory> mapping; // null for this rank's own window, and among threads
 };
 
+/// What an exchange of windows gives.
+enum class ExchangedWindows : uint8_t {
+  OfAll,      // those of all ranks, which may differ in size
+  OfThisHost, // those of the ranks of this host, where all windows of the world have the same size
+};
+
 /// By peer and channel id: signals sent, and signals awaited.
 class ChannelCounts {
 public:
@@ -76,7 +82,7 @@ public:
   void start(std::span<const cpu_set_t> cores);
 
   Status barrier();
-  Result<std::vector<RemoteWindow>> exchangeWindows(WindowState &window);
+  Result<std::vector<RemoteWindow>> exchangeWindows(WindowState &window, ExchangedWindows result);
   Status run(const PluginState &plugin, const CallArguments &arguments);
   Status carries(const PluginState &plugin, const CallArguments &arguments) const;
 

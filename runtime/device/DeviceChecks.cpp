@@ -90,11 +90,9 @@ Status compareTables(const DevicePlan &plan) {
 /// An LL128 line must arrive as a whole at every rank.
 Status checkLL128(const DevicePlan &plan, const DeviceRanks &ranks, size_t device) {
   const OpenDevice &on = *ranks.devices[device];
-  for (size_t rank = 0; rank < ranks.deviceOfRank.size(); ++rank) {
-    if (ranks.isRemote(static_cast<int>(rank)))
-      continue; // what goes there takes no lines
+  for (int rank : ranks.ranksHere()) { // what goes to other hosts takes no lines
     int32_t keepsLines = 0;
-    int32_t code = on.driver().keepsLines(on.ordinal(), ranks.deviceOfRank[rank].data(), &keepsLines);
+    int32_t code = on.driver().keepsLines(on.ordinal(), ranks.deviceOfRank[ranks.placeHere(rank)].data(), &keepsLines);
     if (Status status = on.status(code, fmt::format("looking for the device of rank {}", rank)); !status.isOk())
       return status;
     if (!keepsLines)

@@ -81,11 +81,10 @@ void DeviceHeap::giveBack(const HeapBlock &block) {
   }
 }
 
-void *DeviceHeap::at(const HeapBlock &block, int rank) const {
+void *DeviceHeap::at(const HeapBlock &block, size_t place) const {
   if (block.sizeBytes == 0)
     return nullptr;
-  void *base = windows[block.window].mapped.bases[static_cast<size_t>(rank)];
-  return base ? static_cast<std::byte *>(base) + block.offsetBytes : nullptr;
+  return static_cast<std::byte *>(windows[block.window].mapped.bases[place]) + block.offsetBytes;
 }
 
 void DeviceHeap::unmapPeers() {

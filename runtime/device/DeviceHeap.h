@@ -15,7 +15,7 @@ namespace kolo::runtime {
 
 /// Memory of one size on every rank, mapped here.
 struct MappedWindow {
-  std::vector<void *> bases; // by rank; null: on another host
+  std::vector<void *> bases; // of the ranks of this host, by place
   std::vector<std::shared_ptr<const DeviceImport>> imports;
   size_t sizeBytes = 0;
 };
@@ -42,8 +42,8 @@ public:
   /// Whether `take` would give them now.
   bool hasRoomFor(std::span<const size_t> sizes);
 
-  /// Null for an empty block, and for a rank of another host.
-  void *at(const HeapBlock &block, int rank) const;
+  /// Of the rank at this place of the host. Null for an empty block.
+  void *at(const HeapBlock &block, size_t place) const;
 
   /// Unmaps memory of peers. No block can be used any more.
   void unmapPeers();

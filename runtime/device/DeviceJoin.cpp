@@ -3,12 +3,13 @@
 
 #include "base/Environment.h"
 #include "base/Error.h"
+#include "bootstrap/Rendezvous.h"
 #include "network/NetworkChoice.h"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <numeric>
 
 namespace kolo::runtime {
@@ -43,29 +44,27 @@ Status connect(std::span<const std::shared_ptr<OpenDevice>> devices) {
   return {};
 }
 
-Status compareOptions(const DeviceMeeting &meeting) {
-  const DeviceRecord &first = meeting.heard(0);
+/// Of what all ranks said when they joined.
+Status compareSettings(const DeviceSummary &said) {
+  if (!said.has(DeviceKept::OtherSettings))
+    return {};
+  const int peer = said.rankOf(DeviceKept::OtherSettings);
+  const DeviceSettings &first = said.first().settings, &other = said.termsOf(DeviceKept::OtherSettings).settings;
+  if (first.memory != other.memory)
+    return rankError(StatusCode::Mismatch, peer, "ranks disagree on KOLO_NETWORK_MEMORY: rank 0 has {}, rank {} has {}",
+                     toString(static_cast<NetworkMemory>(first.memory)), peer,
+                     toString(static_cast<NetworkMemory>(other.memory)));
   auto number = [](int32_t value) { return static_cast<uint64_t>(value); };
-  for (int peer = 1; peer < meeting.size(); ++peer) {
-    const DeviceRecord &other = meeting.heard(peer);
-    const struct {
-      const char *name;
-      uint64_t first, other;
-    } fields[] = {{"internalBytes", first.internalBytes, other.internalBytes},
-                  {"lanes", number(first.lanes), number(other.lanes)},
-                  {"threads", number(first.threads), number(other.threads)},
-                  {"kind", number(first.kind), number(other.kind)}};
-    if (first.network.memory != other.network.memory)
-      return rankError(StatusCode::Mismatch, peer,
-                       "ranks disagree on KOLO_NETWORK_MEMORY: rank 0 has {}, rank {} has {}",
-                       toString(static_cast<NetworkMemory>(first.network.memory)), peer,
-                       toString(static_cast<NetworkMemory>(other.network.memory)));
-    for (const auto &field : fields)
-      if (field.first != field.other)
-        return rankError(StatusCode::Mismatch, peer, "ranks disagree on {} of devices: rank 0 has {}, rank {} has {}",
-                         field.name, field.first, peer, field.other);
-  }
-  return {};
+  const struct {
+    const char *name;
+    uint64_t first, other;
+  } fields[] = {{"internalBytes", first.internalBytes, other.internalBytes},
+                {"lanes", number(first.lanes), number(other.lanes)},
+                {"threads", number(first.threads), number(other.threads)},
+                {"kind", number(first.kind), number(other.kind)}};
+  const auto &field = *std::ranges::find_if(fields, [](const auto &each) { return each.first != each.other; });
+  return rankError(StatusCode::Mismatch, peer, "ranks disagree on {} of devices: rank 0 has {}, rank {} has {}",
+                   field.name, field.first, peer, field.other);
 }
 
 /// What KOLO_NETWORK_MEMORY asks for, and whether this rank's network reaches its device. Errors of tryNetwork, if it
@@ -91,11 +90,11 @@ Status reachDevice(DeviceRanks &ranks, NetworkMemory &memory) {
 
 /// Inboxes and outboxes are in memory of devices if the networks of all ranks reach their devices.
 void agreeOnMemory(DeviceRanks &ranks) {
-  for (int peer = 0; ranks.shownBy && peer < ranks.size; ++peer)
-    if (!ranks.meeting->heard(peer).network.isReached) {
-      ranks.shownBy.reset();
-      ranks.whyOnHosts = fmt::format("the network of rank {} does not reach its device", peer);
-    }
+  const int unreached = ranks.meeting->said().unreached();
+  if (!ranks.shownBy || unreached < 0)
+    return;
+  ranks.shownBy.reset();
+  ranks.whyOnHosts = fmt::format("the network of rank {} does not reach its device", unreached);
 }
 
 /// Ranks of one process in several threads: what waits in the stream of one must not keep the others waiting, nor the
@@ -213,14 +212,12 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
     const OpenDevice &opened = *state->all.devices.front();
     record.pid = getpid();
     record.device = device;
-    record.lanes = options.lanes;
-    record.threads = options.threads;
-    record.internalBytes = options.internalBytes;
-    record.kind = static_cast<int32_t>(options.kind);
-    record.network.memory = static_cast<int32_t>(memory);
-    record.network.isReached = state->all.shownBy.has_value();
+    record.settings = {static_cast<int32_t>(memory), options.lanes, options.threads, static_cast<int32_t>(options.kind),
+                       options.internalBytes};
+    record.isReached = state->all.shownBy.has_value();
+    record.sharesMachine = !isNamedByMachine();
     record.descriptors = descriptors.name();
-    std::copy_n(opened.description().uuid, sizeof(record.uuid), record.uuid);
+    record.uuid = std::to_array(opened.description().uuid);
   }
   if (Status status = state->watch.exchange(record, own); !status.isOk())
     return status;
@@ -233,19 +230,19 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
 }
 
 Status DeviceState::connectPeers(DeviceDescriptors descriptors) {
-  if (Status status = compareOptions(*all.meeting); !status.isOk())
+  if (Status status = compareSettings(all.meeting->said()); !status.isOk())
     return status;
   agreeOnMemory(all);
   const OpenDevice &own = *all.devices.front();
-  std::vector<DevicePeers::Peer> byRank;
+  const DeviceId ownId = std::to_array(own.description().uuid);
+  std::vector<DevicePeers::Peer> byPlace;
   Status connected;
   all.ranksOnDevice.front() = 0;
-  for (int peer = 0; peer < all.size; ++peer) {
+  for (int peer : all.ranksHere()) {
     const DeviceRecord &record = all.meeting->heard(peer);
-    bool isHere = record.pid == getpid() && !all.isRemote(peer);
-    bool isOnDevice = std::equal(record.uuid, record.uuid + sizeof(record.uuid), own.description().uuid);
-    byRank.push_back({isHere || all.isRemote(peer) ? -1 : record.pid, record.descriptors});
-    all.deviceOfRank.push_back(std::to_array(record.uuid));
+    const bool isHere = record.pid == getpid(), isOnDevice = record.uuid == ownId;
+    byPlace.push_back({peer, isHere ? -1 : record.pid, record.descriptors});
+    all.deviceOfRank.push_back(record.uuid);
     all.ranksOnDevice.front() += isOnDevice;
     all.ranksOnOwn += isOnDevice && isHere;
     if (isHere && record.device != own.ordinal() && connected.isOk()) {
@@ -254,7 +251,11 @@ Status DeviceState::connectPeers(DeviceDescriptors descriptors) {
       all.peerDevices.push_back(record.device);
     }
   }
-  windows.setPeers(DevicePeers(all.devices.front(), all.meeting->rank(), std::move(descriptors), std::move(byRank)));
+  Result<int> elsewhere = all.meeting->ranksElsewhereOn(ownId);
+  if (!elsewhere.isOk())
+    return watch.fail(elsewhere.status());
+  all.ranksOnDevice.front() += *elsewhere;
+  windows.setPeers(DevicePeers(all.devices.front(), all.meeting->rank(), std::move(descriptors), std::move(byPlace)));
   if (connected.isOk())
     connected = checkQueues(all);
   return watch.exchange(all.meeting->next(), connected);

@@ -7,8 +7,9 @@
 #include "call/Remote.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
+#include <string_view>
+#include <unordered_set>
 
 namespace kolo::runtime {
 namespace {
@@ -31,8 +32,13 @@ const char *toString(DevicePurpose purpose) {
   return "leaves";
 }
 
-/// The plan that all ranks announce in an exchange of records.
-constexpr uint64_t planOfMeetings = uint64_t(1) << 61;
+/// The plan that all ranks announce when they exchange devices.
+constexpr uint64_t planOfDevices = planOfMeetings + 1;
+constexpr uint32_t deviceSlotBytes = Control::slotBytesFor(sizeof(DeviceId));
+
+Status somethingElse() {
+  return error(StatusCode::Mismatch, "some ranks use their devices, and others call something else");
+}
 
 /// Of an announcement that nobody writes meanwhile.
 AnnouncedCall copyOf(const DeviceAnnouncement &mine) {
@@ -41,14 +47,23 @@ AnnouncedCall copyOf(const DeviceAnnouncement &mine) {
           code == StatusCode::Ok ? "" : mine.message};
 }
 
+/// Whether two hosts may be one machine; the same on all ranks. `said`: by all ranks when they joined.
+bool mayShareMachines(const Hosts &hosts, const DeviceSummary &said) {
+  std::unordered_set<std::string_view> names;
+  for (int host = 0; host < hosts.number(); ++host)
+    if (!names.insert(hosts.nameOf(hosts.speakerOf(host))).second)
+      return true;
+  return said.shareMachines();
+}
+
 } // namespace
 
 Result<HostWindow> DeviceMeeting::exchangeBy(Communicator &host, Window window) {
-  Result<std::vector<RemoteWindow>> all = host.exchange(window);
-  if (!all.isOk())
-    return all.status();
-  const uint64_t agreement = all->front().state->remoteNumber;
-  return HostWindow{std::move(window), std::move(all).value(), agreement};
+  Result<std::vector<RemoteWindow>> here = host.state->exchangeWindows(*window.state, ExchangedWindows::OfThisHost);
+  if (!here.isOk())
+    return here.status();
+  const uint64_t agreement = here->front().state->remoteNumber;
+  return HostWindow{std::move(window), std::move(here).value(), agreement};
 }
 
 Result<DeviceMeeting> DeviceMeeting::create(Communicator host) {
@@ -82,10 +97,13 @@ Result<uint64_t> DeviceMeeting::registerMemory(Registration registration) {
   return status.isOk() ? Result<uint64_t>(registration.agreement) : Result<uint64_t>(status);
 }
 
-const DeviceRecord &DeviceMeeting::heard(int peer) const {
+const std::byte *DeviceMeeting::publishedBy(int peer, size_t slotBytes) const {
   const Exchange &exchange = host.state->exchange;
-  return *reinterpret_cast<const DeviceRecord *>(
-      exchange.published(peer, exchange.number() % RankBlock::numTurns, recordSlotBytes));
+  return exchange.published(peer, exchange.number() % RankBlock::numTurns, slotBytes);
+}
+
+const DeviceRecord &DeviceMeeting::heard(int peer) const {
+  return *reinterpret_cast<const DeviceRecord *>(publishedBy(peer, 0));
 }
 
 /// The record is what this rank publishes in an exchange, as if it were an input.
@@ -97,30 +115,44 @@ Status DeviceMeeting::perform() {
     return status;
   own->numCalls = numCalls;
   own->digest = digest;
-  const bool isShort = own->code == StatusCode::Ok && own->purpose != DevicePurpose::Drain;
-  const uint32_t sizeBytes = isShort ? offsetof(DeviceRecord, message) : sizeof(DeviceRecord);
-  std::memcpy(exchange.published(rank(), exchange.nextTurn(), recordSlotBytes), own.get(), sizeof(DeviceRecord));
+  std::memcpy(exchange.published(rank(), exchange.nextTurn(), 0), own.get(), sizeof(DeviceRecord));
+  summary = DeviceSummary(size());
   bool isAgreed = false;
-  if (Status status = exchange.propose(planOfMeetings, {sizeBytes, recordSlotBytes}, isAgreed); !status.isOk())
+  if (Status status = exchange.combine(summary, isAgreed); !status.isOk())
     return status;
-  if (!isAgreed)
-    return peers().abort(error(StatusCode::Mismatch, "some ranks use their devices, and others call something else"));
-  return compareRecords();
+  return isAgreed ? compareRecords() : peers().abort(somethingElse());
 }
 
 /// Ranks of different hosts learn here that they have made different calls.
 Status DeviceMeeting::compareRecords() const {
-  for (int peer = 1; peer < size(); ++peer)
-    if (heard(peer).purpose != heard(0).purpose)
-      return rankError(StatusCode::Mismatch, peer, "ranks disagree on what they do: rank 0 {}, rank {} {}",
-                       toString(heard(0).purpose), peer, toString(heard(peer).purpose));
-  const DeviceRecord &first = heard(0);
-  for (int peer = 1; hosts().areSeveral() && first.purpose != DevicePurpose::Leave && peer < size(); ++peer)
-    if (const DeviceRecord &other = heard(peer); other.numCalls != first.numCalls || other.digest != first.digest)
-      return peers().abort(rankError(StatusCode::Mismatch, peer,
-                                     "ranks 0 and {} disagree on an earlier call: they made {} and {} calls so far",
-                                     peer, first.numCalls, other.numCalls));
-  return {};
+  const DeviceTerms &first = summary.first();
+  if (summary.has(DeviceKept::OtherPurpose)) {
+    const int other = summary.rankOf(DeviceKept::OtherPurpose);
+    return rankError(StatusCode::Mismatch, other, "ranks disagree on what they do: rank 0 {}, rank {} {}",
+                     toString(first.purpose), other, toString(summary.termsOf(DeviceKept::OtherPurpose).purpose));
+  }
+  if (!hosts().areSeveral() || first.purpose == DevicePurpose::Leave || !summary.has(DeviceKept::OtherCalls))
+    return {};
+  const int other = summary.rankOf(DeviceKept::OtherCalls);
+  return peers().abort(rankError(StatusCode::Mismatch, other,
+                                 "ranks 0 and {} disagree on an earlier call: they made {} and {} calls so far", other,
+                                 first.numCalls, summary.termsOf(DeviceKept::OtherCalls).numCalls));
+}
+
+Result<int> DeviceMeeting::ranksElsewhereOn(const DeviceId &own) {
+  if (!hosts().areSeveral() || !mayShareMachines(hosts(), summary))
+    return 0;
+  Exchange &exchange = host.state->exchange;
+  std::memcpy(exchange.published(rank(), exchange.nextTurn(), deviceSlotBytes), own.data(), own.size());
+  bool isAgreed = false;
+  if (Status status = exchange.propose(planOfDevices, {sizeof(DeviceId), deviceSlotBytes}, isAgreed); !status.isOk())
+    return status;
+  if (!isAgreed)
+    return peers().abort(somethingElse());
+  int found = 0;
+  for (int peer : hosts().others())
+    found += std::memcmp(publishedBy(peer, deviceSlotBytes), own.data(), own.size()) == 0;
+  return found;
 }
 
 void DeviceMeeting::leave(bool isWell) {
@@ -133,15 +165,11 @@ void DeviceMeeting::leave(bool isWell) {
 }
 
 Status DeviceMeeting::firstRefusal() const {
-  for (int peer = 0; peer < size(); ++peer) {
-    const DeviceRecord &record = heard(peer);
-    if (record.code == StatusCode::Ok)
-      continue;
-    if (peer == rank())
-      return Status(record.code, record.message, peer);
-    return rankError(record.code, peer, "rank {}: {}", peer, record.message);
-  }
-  return {};
+  const auto &[refusing, code, message] = summary.refusal();
+  if (refusing < 0)
+    return {};
+  return refusing == rank() ? Status(code, message, refusing)
+                            : rankError(code, refusing, "rank {}: {}", refusing, message);
 }
 
 Status DeviceMeeting::announce(const DeviceCallKey &key, const Status &refusal, const Call *tabled, bool isNew) {

@@ -175,17 +175,13 @@ Status DeviceNetwork::shareInboxes(Growth &growth) {
 /// Of all ranks of this host.
 Status DeviceNetwork::registerInboxes(Growth &growth) const {
   growth.mapped.sizeBytes = growth.inboxBytes;
-  for (const RemoteWindow &one : growth.window->ofHost->all) {
-    std::shared_ptr<const RegisteredMemory> memory;
-    if (one.data()) {
-      Result<std::shared_ptr<const RegisteredMemory>> made =
-          RegisteredMemory::of(ranks.devices.front(), one.data(), growth.inboxBytes);
-      if (!made.isOk())
-        return made.status();
-      memory = std::move(made).value();
-    }
-    growth.mapped.bases.push_back(memory ? memory->address() : nullptr);
-    growth.window->registered.push_back(std::move(memory));
+  for (const RemoteWindow &one : growth.window->ofHost->here) {
+    Result<std::shared_ptr<const RegisteredMemory>> memory =
+        RegisteredMemory::of(ranks.devices.front(), one.data(), growth.inboxBytes);
+    if (!memory.isOk())
+      return memory.status();
+    growth.mapped.bases.push_back((*memory)->address());
+    growth.window->registered.push_back(std::move(memory).value());
   }
   return {};
 }
@@ -277,11 +273,11 @@ void DeviceNetwork::unmapPeers() {
   if (!ranks.meeting)
     return;
   heap.unmapPeers();
-  const auto own = static_cast<size_t>(ranks.meeting->rank());
+  const size_t own = ranks.placeHere(ranks.meeting->rank());
   for (InboxWindow &window : windows)
-    for (size_t rank = 0; rank < window.registered.size(); ++rank)
-      if (rank != own)
-        window.registered[rank].reset();
+    for (size_t place = 0; place < window.registered.size(); ++place)
+      if (place != own)
+        window.registered[place].reset();
 }
 
 /// Threads of peers may still map the memory.

@@ -29,7 +29,7 @@ public:
   /// As the functions of DeviceHeap.
   std::optional<std::vector<HeapBlock>> takeInboxes(std::span<const size_t> sizes) { return heap.take(sizes); }
   void giveBack(const HeapBlock &inbox) { heap.giveBack(inbox); }
-  void *at(const HeapBlock &inbox, int rank) const { return heap.at(inbox, rank); }
+  void *at(const HeapBlock &inbox, size_t place) const { return heap.at(inbox, place); }
   size_t inboxBytes() const { return heap.sizeBytes(); }
   /// Of calls like this one; null: ranks of other hosts raise none.
   const DeviceCells *cellsOf(const DevicePlan &plan) const;
@@ -53,7 +53,7 @@ private:
   /// Inboxes of all ranks of this host.
   struct InboxWindow {
     std::optional<HostWindow> ofHost;
-    std::vector<std::shared_ptr<const RegisteredMemory>> registered; // by rank; null: on another host
+    std::vector<std::shared_ptr<const RegisteredMemory>> registered; // of them, by place
     ReachedMemory onDevice;                                          // instead of both
     uint64_t agreement = 0;                                          // by which ranks of other hosts put there
   };

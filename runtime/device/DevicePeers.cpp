@@ -50,9 +50,9 @@ void DevicePeers::forget(const DeviceLocation &location) const {
     (void)device->driver().unshare(device->ordinal(), &location.handle);
 }
 
-Result<void *> DevicePeers::resolve(int peer, const DeviceLocation &location,
+Result<void *> DevicePeers::resolve(size_t place, const DeviceLocation &location,
                                     std::shared_ptr<const DeviceImport> &import) {
-  const int pid = peers[static_cast<size_t>(peer)].pid;
+  const int peer = peers[place].rank, pid = peers[place].pid;
   if (pid < 0)
     return reinterpret_cast<void *>(location.address);
   KoloDriverHandle handle = location.handle;

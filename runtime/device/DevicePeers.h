@@ -30,23 +30,25 @@ private:
 
 class DevicePeers {
 public:
-  /// Of another rank: its process, -1 for one of this process, whose addresses are valid here, or of another host; and
-  /// where this rank leaves descriptors for it.
+  /// Of a rank of this host: its process, -1 for one of this process, whose addresses are valid here; and where this
+  /// rank leaves descriptors for it.
   struct Peer {
+    int rank = 0;
     int pid = -1;
     DescriptorName descriptors = {};
   };
   DevicePeers(std::shared_ptr<OpenDevice> ownDevice, int ownRank, DeviceDescriptors ownDescriptors,
-              std::vector<Peer> byRank)
-      : device(std::move(ownDevice)), rank(ownRank), descriptors(std::move(ownDescriptors)), peers(std::move(byRank)) {}
+              std::vector<Peer> byPlace)
+      : device(std::move(ownDevice)), rank(ownRank), descriptors(std::move(ownDescriptors)), peers(std::move(byPlace)) {
+  }
 
   /// Null memory gives an empty location. DeviceError: the memory cannot be shared. SystemError: nor its descriptor.
   Result<DeviceLocation> describe(void *memory) const;
   /// Called when peers have resolved a location that this rank described, or will not.
   void forget(const DeviceLocation &location) const;
-  /// The address of a peer's memory in this process. Requires a peer of this host. `import` is null for ranks of this
+  /// The address of memory of the peer at this place of the host in this process. `import` is null for ranks of this
   /// process. DeviceError, SystemError.
-  Result<void *> resolve(int peer, const DeviceLocation &location, std::shared_ptr<const DeviceImport> &import);
+  Result<void *> resolve(size_t place, const DeviceLocation &location, std::shared_ptr<const DeviceImport> &import);
 
 private:
   bool haveOwnProcesses() const;

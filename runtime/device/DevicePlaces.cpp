@@ -138,15 +138,16 @@ void DevicePlaces::cutIntoPieces(DevicePlan &plan) const {
 
 void *DevicePlaces::bufferOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn, size_t role,
                              int rank) const {
+  const size_t place = ranks.placeHere(rank);
   if (role == KOLO_SCRATCH)
-    return resources.at(pieces.shape->scratch, rank);
+    return resources.at(pieces.shape->scratch, place);
   if (role == KOLO_PACKETS)
-    return resources.at(pieces.shape->packets, rank);
+    return resources.at(pieces.shape->packets, place);
   const bool isInput = role == KOLO_INPUT;
   if (!plan.isStaged)
     return userBufferOf(plan, isInput, rank);
   const HeapBlock &ownStaging = isInput ? pieces.shape->input : pieces.shape->output;
-  return resources.at(ownStaging.sizeBytes ? ownStaging : resources.staging(isInput, turn), rank);
+  return resources.at(ownStaging.sizeBytes ? ownStaging : resources.staging(isInput, turn), place);
 }
 
 void *DevicePlaces::userBufferOf(const DevicePlan &plan, bool isInput, int rank) const {
@@ -162,14 +163,14 @@ void *DevicePlaces::userBufferOf(const DevicePlan &plan, bool isInput, int rank)
   bool isBlock = !call.tables && call.overlap() == Overlap::InPlace &&
                  (isInput ? isBlockOf(facts.input, facts.output) : isBlockOf(facts.output, facts.input));
   std::byte *begin = windows.addressAt(place, rank);
-  return begin && isBlock ? begin + groupRankOf(call, rank) * call.unitBytes() : begin;
+  return isBlock ? begin + groupRankOf(call, rank) * call.unitBytes() : begin;
 }
 
 /// What the stream of `rank` copies there before it launches; null: this process has the places.
 void *DevicePlaces::placesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t role, int rank) const {
   if (!plan.sharesPlaces() || rank == ranks.numbers.front() || ranks.isRemote(rank))
     return nullptr;
-  auto *shared = static_cast<std::byte *>(resources.at(pieces.shape->places, rank));
+  auto *shared = static_cast<std::byte *>(resources.at(pieces.shape->places, ranks.placeHere(rank)));
   return shared + role * static_cast<size_t>(ranks.size) * sizeof(int64_t);
 }
 
@@ -181,8 +182,8 @@ TableAddresses DevicePlaces::addressesOf(const DevicePlan &plan, const DevicePla
   for (int rank : ranks.ranksHere()) {
     for (size_t role = 0; role < KOLO_NUM_BUFFER_ROLES; ++role)
       addresses.buffers[role].push_back(bufferOf(plan, pieces, turn, role, rank));
-    addresses.semaphores.push_back(resources.at(plan.program->semaphores, rank));
-    addresses.inboxes.push_back(resources.hostNetwork().at(pieces.shape->inbox, rank));
+    addresses.semaphores.push_back(resources.at(plan.program->semaphores, ranks.placeHere(rank)));
+    addresses.inboxes.push_back(resources.hostNetwork().at(pieces.shape->inbox, ranks.placeHere(rank)));
   }
   for (int rank = 0; plan.hasBlocks() && rank < ranks.size; ++rank)
     for (size_t role : {KOLO_INPUT, KOLO_OUTPUT})

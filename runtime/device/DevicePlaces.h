@@ -24,11 +24,11 @@ public:
   /// Decides where the buffers of a checked plan are, and how it is cut into pieces. InvalidArgument.
   Status placeBuffers(DevicePlan &plan) const;
 
-  /// The address of a buffer of `rank`, as mapped here. Null: nobody here accesses it.
+  /// The address of a buffer of a rank of this host, as mapped here. Null: nobody here accesses it.
   void *bufferOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn, size_t role, int rank) const;
   /// Where this rank shares where its blocks are. Of a plan that shares places.
   void *sharedPlacesOf(const DevicePlan &plan) const {
-    return resources.at(plan.pieces.shape->places, ranks.numbers.front());
+    return resources.at(plan.pieces.shape->places, ranks.placeHere(ranks.numbers.front()));
   }
   /// All that a table of these pieces points to.
   TableAddresses addressesOf(const DevicePlan &plan, const DevicePlan::Pieces &pieces, size_t turn) const;

@@ -7,7 +7,6 @@
 #include "kolo/runtime/Device.h"
 
 #include <algorithm>
-#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,8 +18,6 @@ namespace kolo::runtime {
 /// A lost rank may have done its part before it ended, so launches and transfers here have this time to end by
 /// themselves.
 inline constexpr int64_t graceMsOfLostPeers = 20;
-
-using DeviceId = std::array<uint8_t, 16>; // a KoloDriverDevice's uuid
 
 /// One of the ranks of this object's process.
 struct LocalRank {
@@ -54,7 +51,7 @@ struct DeviceRanks {
   std::vector<int> numbers; // of `locals`
   std::vector<LocalRank> locals;
   std::vector<std::shared_ptr<OpenDevice>> devices;
-  std::vector<DeviceId> deviceOfRank; // of all ranks
+  std::vector<DeviceId> deviceOfRank; // of the ranks of this host, by place
   std::vector<int> ranksOnDevice;     // by device: ranks of all processes
   std::optional<ShownBy> shownBy;     // on several hosts: inboxes and outboxes are in memory of devices
   std::string whyOnHosts;             // likewise: why they are not, if it was tried

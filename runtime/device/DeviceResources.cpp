@@ -224,7 +224,8 @@ Status DeviceResources::freeShapes(const std::bitset<mostShapes> &kept) {
     for (const HeapBlock *block : {&shape.scratch, &shape.packets, &shape.input, &shape.output, &shape.places}) {
       for (const LocalRank &local : ranks.locals)
         if (block->sizeBytes)
-          if (Status status = ranks.devices[local.device]->clear(heap.at(*block, local.rank), block->sizeBytes);
+          if (Status status =
+                  ranks.devices[local.device]->clear(heap.at(*block, ranks.placeHere(local.rank)), block->sizeBytes);
               !status.isOk())
             return status;
       heap.giveBack(*block);

@@ -45,8 +45,8 @@ public:
   /// The bytes of each staging block, and the block of a turn; empty where all ranks are here.
   size_t stagingBytes() const { return stagedInput[0].sizeBytes; }
   const HeapBlock &staging(bool isInput, size_t turn) const { return (isInput ? stagedInput : stagedOutput)[turn]; }
-  /// Null for an empty block, and for a rank of another host.
-  void *at(const HeapBlock &block, int rank) const { return heap.at(block, rank); }
+  /// Of the rank at this place of the host. Null for an empty block.
+  void *at(const HeapBlock &block, size_t place) const { return heap.at(block, place); }
   const DeviceNetwork &hostNetwork() const { return network; }
   /// Unmaps memory of peers. No block can be used any more.
   void unmapPeers() { heap.unmapPeers(); }

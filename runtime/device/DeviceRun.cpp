@@ -131,8 +131,7 @@ Status DeviceState::drain() {
     record.captured = kept;
     if (Status status = watch.exchange(record, {}); !status.isOk())
       return status;
-    for (int peer = 0; peer < all.size; ++peer)
-      kept |= all.meeting->heard(peer).captured;
+    kept = all.meeting->said().captured();
   }
   plans.free();
   Status own = resources.freeShapes(kept);

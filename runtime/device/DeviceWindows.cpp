@@ -31,14 +31,15 @@ Result<MappedWindow> DeviceWindows::mapAll(DeviceRecord &record, std::span<void 
   if (Status status = compareOffers(); !status.isOk())
     return status;
   Result<MappedWindow> mapped = guarded([&]() -> Result<MappedWindow> {
-    return addresses.empty() ? resolveAll(sizeBytes)
-                             : MappedWindow{{addresses.begin(), addresses.end()}, {}, sizeBytes};
+    if (addresses.empty())
+      return resolveAll(sizeBytes);
+    MappedWindow given = {{}, {}, sizeBytes};
+    for (int peer : ranks.ranksHere()) // the caller may have mapped memory of other hosts, too
+      given.bases.push_back(addresses[static_cast<size_t>(peer)]);
+    return given;
   });
-  for (int peer = 0; mapped.isOk() && peer < ranks.size; ++peer)
-    if (ranks.isRemote(peer)) // also where the caller has mapped that memory
-      mapped->bases[static_cast<size_t>(peer)] = nullptr;
   if (mapped.isOk())
-    mapped->bases[static_cast<size_t>(ranks.meeting->rank())] = memory.front();
+    mapped->bases[ranks.placeHere(ranks.meeting->rank())] = memory.front();
   DeviceRecord &confirmation = ranks.meeting->next();
   confirmation.purpose = purpose;
   Status status = watch.exchange(confirmation, mapped.status());
@@ -47,29 +48,30 @@ Result<MappedWindow> DeviceWindows::mapAll(DeviceRecord &record, std::span<void 
 
 /// Of what all ranks have just said.
 Status DeviceWindows::compareOffers() const {
-  const DeviceRecord &first = ranks.meeting->heard(0);
-  for (int peer = 1; peer < ranks.size; ++peer)
-    if (uint64_t theirs = ranks.meeting->heard(peer).sizeBytes; theirs != first.sizeBytes)
-      return rankError(StatusCode::Mismatch, peer,
-                       "ranks disagree on the size of a window: rank 0 registers {} bytes, rank {} registers {}",
-                       first.sizeBytes, peer, theirs);
-  for (int peer = 1; peer < ranks.size; ++peer)
-    if (ranks.meeting->heard(peer).isMapped != first.isMapped)
-      return rankError(StatusCode::Mismatch, peer,
-                       "ranks disagree on a window: rank {} has its addresses at all ranks, rank {} has not",
-                       first.isMapped ? 0 : peer, first.isMapped ? peer : 0);
-  return {};
+  const DeviceSummary &said = ranks.meeting->said();
+  if (said.has(DeviceKept::OtherSize)) {
+    const int peer = said.rankOf(DeviceKept::OtherSize);
+    return rankError(StatusCode::Mismatch, peer,
+                     "ranks disagree on the size of a window: rank 0 registers {} bytes, rank {} registers {}",
+                     said.first().sizeBytes, peer, said.termsOf(DeviceKept::OtherSize).sizeBytes);
+  }
+  if (!said.has(DeviceKept::OtherMapping))
+    return {};
+  const int peer = said.rankOf(DeviceKept::OtherMapping);
+  return rankError(StatusCode::Mismatch, peer,
+                   "ranks disagree on a window: rank {} has its addresses at all ranks, rank {} has not",
+                   said.first().isMapped ? 0 : peer, said.first().isMapped ? peer : 0);
 }
 
-/// From what all peers have just said.
+/// From what all peers of this host have just said.
 Result<MappedWindow> DeviceWindows::resolveAll(size_t sizeBytes) {
   MappedWindow mapped;
   mapped.sizeBytes = sizeBytes;
-  for (int peer = 0; peer < ranks.size; ++peer) {
+  for (int peer : ranks.ranksHere()) {
     std::shared_ptr<const DeviceImport> import;
-    const bool isUnmapped = peer == ranks.meeting->rank() || ranks.isRemote(peer);
-    Result<void *> base =
-        isUnmapped ? Result<void *>(nullptr) : peers->resolve(peer, ranks.meeting->heard(peer).memory, import);
+    Result<void *> base = peer == ranks.meeting->rank()
+                              ? Result<void *>(nullptr)
+                              : peers->resolve(ranks.placeHere(peer), ranks.meeting->heard(peer).memory, import);
     if (!base.isOk())
       return base.status();
     mapped.bases.push_back(*base);
@@ -156,11 +158,12 @@ Status DeviceWindows::remove(std::span<void *const> memory) {
   record.window = own.isOk() ? (*found)->second.number : 0;
   if (Status status = watch.exchange(record, own); !status.isOk())
     return status;
-  for (int peer = 1; peer < ranks.size; ++peer)
-    if (meeting.heard(peer).window != meeting.heard(0).window)
-      return rankError(StatusCode::Mismatch, peer,
-                       "ranks disagree on the window to deregister: rank 0 names window {}, rank {} window {}",
-                       meeting.heard(0).window, peer, meeting.heard(peer).window);
+  if (const DeviceSummary &said = meeting.said(); said.has(DeviceKept::OtherWindow)) {
+    const int peer = said.rankOf(DeviceKept::OtherWindow);
+    return rankError(StatusCode::Mismatch, peer,
+                     "ranks disagree on the window to deregister: rank 0 names window {}, rank {} window {}",
+                     said.first().window, peer, said.termsOf(DeviceKept::OtherWindow).window);
+  }
   windows.erase(*found);
   DeviceRecord &confirmation = meeting.next(); // that this rank has unmapped
   confirmation.purpose = DevicePurpose::Deregister;
@@ -181,7 +184,7 @@ const MappedWindow &DeviceWindows::mappedOf(uint64_t number) const {
 }
 
 DevicePlace DeviceWindows::placeOf(uint64_t window, const void *address) const {
-  const void *begin = mappedOf(window).bases[static_cast<size_t>(ranks.numbers.front())];
+  const void *begin = mappedOf(window).bases[ranks.placeHere(ranks.numbers.front())];
   return placeAt(
       window, static_cast<uint64_t>(static_cast<const std::byte *>(address) - static_cast<const std::byte *>(begin)));
 }
@@ -189,8 +192,7 @@ DevicePlace DeviceWindows::placeOf(uint64_t window, const void *address) const {
 size_t DeviceWindows::leftAt(DevicePlace place) const { return mappedOf(windowOf(place)).sizeBytes - offsetOf(place); }
 
 std::byte *DeviceWindows::addressAt(DevicePlace place, int rank) const {
-  auto *base = static_cast<std::byte *>(mappedOf(windowOf(place)).bases[static_cast<size_t>(rank)]);
-  return base ? base + offsetOf(place) : nullptr;
+  return static_cast<std::byte *>(mappedOf(windowOf(place)).bases[ranks.placeHere(rank)]) + offsetOf(place);
 }
 
 } // namespace kolo::runtime

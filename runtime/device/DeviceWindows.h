@@ -34,7 +34,7 @@ public:
   DevicePlace placeOf(uint64_t window, const void *address) const;
   /// The bytes from a place to the end of its window.
   size_t leftAt(DevicePlace place) const;
-  /// The address of a place in the memory of `rank`, as mapped here; null: it is on another host.
+  /// The address of a place in the memory of a rank of this host, as mapped here.
   std::byte *addressAt(DevicePlace place, int rank) const;
 
 private:

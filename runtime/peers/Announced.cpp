@@ -22,6 +22,11 @@ RecordSummary recordsHere(const Peers &peers, uint64_t exchange) {
   return all;
 }
 
+void addRanksHere(const Peers &peers, uint64_t exchange, CombinedRecords &all) {
+  for (int rank : peers.hosts().ranksHere())
+    all.addRank(rank, peers.block(rank).announcementOf(exchange).published);
+}
+
 HostsAnnounce announcedHere(const Peers &peers, uint64_t exchange) {
   HostsAnnounce here;
   here.plan = planHere(peers, exchange);

@@ -10,6 +10,8 @@ namespace kolo::runtime {
 uint64_t planHere(const Peers &peers, uint64_t exchange);
 /// Requires that they announce records, which must outlive the summary.
 RecordSummary recordsHere(const Peers &peers, uint64_t exchange);
+/// What they publish in an exchange of planOfMeetings.
+void addRanksHere(const Peers &peers, uint64_t exchange, CombinedRecords &all);
 /// All that other hosts must hear.
 HostsAnnounce announcedHere(const Peers &peers, uint64_t exchange);
 /// Record::toldSize of any rank of the world, after the exchange of records, if all tell it.

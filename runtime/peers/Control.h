@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -170,6 +171,9 @@ struct alignas(cacheLineBytes) RankBlock {
   std::atomic<uint64_t> &rememberedOf(uint64_t exchange) { return remembered[exchange % numRemembered]; }
 };
 
+/// So many bytes ranks say together at most: see CombinedRecords.
+inline constexpr size_t maxCombinedBytes = 2048;
+
 enum class AbortState : uint32_t { None, Claimed, Published };
 
 /// The first failure, for all ranks. Written once.
@@ -242,6 +246,19 @@ struct KeptRecords {
   SummaryNumbers numbers;
 };
 
+/// What ranks say together: see CombinedRecords.
+struct CombinedBytes {
+  uint32_t sizeBytes = 0;
+  std::byte bytes[maxCombinedBytes] = {};
+
+  std::span<const std::byte> get() const { return {bytes, std::min<size_t>(sizeBytes, maxCombinedBytes)}; }
+  /// Requires at most maxCombinedBytes.
+  void set(std::span<const std::byte> given) {
+    std::ranges::copy(given, bytes);
+    sizeBytes = static_cast<uint32_t>(given.size());
+  }
+};
+
 /// What all ranks of the world announced, as the speaker of the host found out. Only where there are several hosts.
 struct alignas(cacheLineBytes) HostBlock {
   Counter gathered; // the number of the exchange: all that its other ranks announced is in their blocks
@@ -249,10 +266,13 @@ struct alignas(cacheLineBytes) HostBlock {
   uint64_t plan[2]; // of exchange n in [n % 2]: the plan that all announced, 0 for records, or `differentPlans`
   RepeatCounts repeats[2];
   KeptRecords records[2];        // of exchange n in [n % 2], if `plan` is 0
+  CombinedBytes combined[2];     // likewise, if it is planOfMeetings
   std::atomic<int32_t> awaited;  // 1 + the rank that the speaker waits for; 0: nobody
   std::atomic<int64_t> lookedAt; // of its Clock: when it last saw that it waits for that rank
 };
 inline constexpr uint64_t differentPlans = UINT64_MAX;
+/// The plan in an exchange where what ranks publish is added up: see CombinedRecords.
+inline constexpr uint64_t planOfMeetings = uint64_t(1) << 61;
 /// Of HostBlock::roster: how much of it is in memory.
 enum class RosterStage : uint64_t { Nothing, HasProcesses, IsWhole };
 

@@ -14,6 +14,16 @@ constexpr std::chrono::milliseconds speakerPatience{500};
 /// A wait for other hosts may take so much longer than one for a rank of this host.
 int extraMs(const Peers &peers) { return std::min(peers.settings().timeoutMs / 4, 500); }
 
+/// Whether all ranks made equally many calls without an exchange. The same on all ranks.
+Status compareRepeats(Peers &peers, uint64_t exchange) {
+  const RepeatCounts &counts = peers.control().host().repeats[exchange % 2];
+  if (counts.least == counts.most)
+    return {};
+  return peers.abort(rankError(StatusCode::Mismatch, counts.leastRank,
+                               "ranks disagree on how often they repeated a call: rank {} did so {} times, rank {} {}",
+                               counts.leastRank, counts.least, counts.mostRank, counts.most));
+}
+
 } // namespace
 
 Record &Exchange::next() {
@@ -36,7 +46,7 @@ Record &Exchange::next() {
 }
 
 /// One exchange: announces the plan's number, and returns when every rank has announced something.
-Status Exchange::meet(uint64_t plan, PublishedSize published) {
+Status Exchange::meet(uint64_t plan, PublishedSize published, CombinedRecords *combined) {
   ++sequence;
   repeatedBefore = numRepeated;
   Announcement &own = announcement(peers.rank());
@@ -48,7 +58,7 @@ Status Exchange::meet(uint64_t plan, PublishedSize published) {
     block.rememberedOf(sequence).store(plan, std::memory_order_relaxed);
   own.raise(sequence);
   const bool isGathered = hosts.areSeveral();
-  Status status = !isGathered ? awaitRanksHere(sequence) : hosts.speaks() ? gather() : awaitSpeaker();
+  Status status = !isGathered ? awaitRanksHere(sequence) : hosts.speaks() ? gather(combined) : awaitSpeaker();
   if (!status.isOk())
     return status;
   agreed = isGathered ? peers.control().host().plan[sequence % 2] : planHere(peers, sequence);
@@ -57,17 +67,7 @@ Status Exchange::meet(uint64_t plan, PublishedSize published) {
     if (announcement(rank).plan & aheadMark)
       if (Status difference = compareAhead(rank, sequence); !difference.isOk())
         return difference;
-  return isGathered ? compareRepeats() : Status();
-}
-
-/// Whether all ranks made equally many calls without an exchange. The same on all ranks.
-Status Exchange::compareRepeats() {
-  const RepeatCounts &counts = peers.control().host().repeats[sequence % 2];
-  if (counts.least == counts.most)
-    return {};
-  return peers.abort(rankError(StatusCode::Mismatch, counts.leastRank,
-                               "ranks disagree on how often they repeated a call: rank {} did so {} times, rank {} {}",
-                               counts.leastRank, counts.least, counts.mostRank, counts.most));
+  return isGathered ? compareRepeats(peers, sequence) : Status();
 }
 
 Status Exchange::awaitRanksHere(uint64_t exchange) {
@@ -86,24 +86,29 @@ Status Exchange::awaitSpeaker() {
 }
 
 /// The speaker of a host: what its ranks announce goes to other hosts, and what others announce comes from there.
-Status Exchange::gather() {
+Status Exchange::gather(CombinedRecords *combined) {
   if (Status status = awaitRanksHere(sequence); !status.isOk())
     return status;
   HostRounds &rounds = peers.links()->rounds();
-  rounds.begin(sequence, announcedHere(peers, sequence));
+  if (combined)
+    addRanksHere(peers, sequence, *combined);
+  rounds.begin(sequence, announcedHere(peers, sequence), combined);
   for (int round = 0; round < rounds.number(); ++round) {
     rounds.send(round);
     Counter &arrived = rounds.arrivedOf(round);
     if (!arrived.hasReached(sequence))
       if (Status status = await({arrived, sequence, rounds.sourceOf(round), extraMs(peers)}); !status.isOk())
         return status;
-    rounds.add(round);
+    if (Status status = rounds.add(round); !status.isOk())
+      return peers.abort(status);
   }
   HostBlock &host = peers.control().host();
   host.plan[sequence % 2] = rounds.all().plan;
   host.repeats[sequence % 2] = rounds.all().repeats;
   if (rounds.all().plan == 0)
     rounds.all().records.store(host.records[sequence % 2]);
+  if (rounds.all().plan == planOfMeetings)
+    host.combined[sequence % 2].set(combined->write());
   host.gathered.raise(sequence);
   return finishSending();
 }
@@ -136,6 +141,19 @@ Status Exchange::propose(uint64_t plan, PublishedSize published, bool &isAgreed)
   Status status = meet(plan, published);
   isAgreed = status.isOk() && agreed == plan;
   return status;
+}
+
+Status Exchange::combine(CombinedRecords &combined, bool &isAgreed) {
+  current = Operation::Run;
+  Status status = meet(planOfMeetings, {}, &combined);
+  isAgreed = status.isOk() && agreed == planOfMeetings;
+  if (!isAgreed)
+    return status;
+  if (!hosts.areSeveral())
+    addRanksHere(peers, sequence, combined);
+  else if (!hosts.speaks()) // a speaker has added all
+    status = combined.add(peers.control().host().combined[sequence % 2].get());
+  return status.isOk() ? status : peers.abort(status);
 }
 
 Status Exchange::perform() {

@@ -2,6 +2,7 @@
 // a plan that all ranks agreed on before. Barriers, window exchange and the entry to every collective use it.
 #pragma once
 
+#include "peers/CombinedRecords.h"
 #include "peers/Peers.h"
 
 #include <atomic>
@@ -39,7 +40,8 @@ constexpr Operation operationOf(uint64_t plan) { return plan == planOfBarriers ?
 /// announced n + 1, so what arrives for n + 2 finds nobody who reads what it replaces.
 ///
 /// All ranks read the same announcements, so all come to the same result of exchange n:
-/// - All announce one number, not 0: the plan is agreed, or all are in a barrier. Nobody wrote or reads a record.
+/// - All announce one number, not 0: the plan is agreed, or all are in a barrier or a meeting. Nobody wrote or reads a
+///   record.
 /// - All announce 0: each rank's record is that of turn n % 2. What follows from all of them is in `summary`.
 /// - Anything else: all ranks go on to exchange n + 1 with 0 and a record. A rank that wrote a record for exchange n
 ///   copies it to the next turn; nobody has read it.
@@ -78,6 +80,11 @@ public:
   /// every rank has announced something. `isAgreed`: all announced the same. If not, the caller fills the record of
   /// `next` and calls `perform` before anything else. Timeout, PeerLost, Aborted: the communicator is aborted.
   Status propose(uint64_t plan, PublishedSize published, bool &isAgreed);
+
+  /// Announces `planOfMeetings`, and blocks until every rank has announced something. `isAgreed`: all announced the
+  /// same. Then `combined` has what all ranks publish, each in its announcement of `nextTurn`; `published` gives those
+  /// of this host until the next exchange. Errors as of `propose`. Mismatch: also if a host sends what is no such sum.
+  Status combine(CombinedRecords &combined, bool &isAgreed);
 
   /// The empty record for the next exchange; the caller fills it before `perform`.
   Record &next();
@@ -137,10 +144,9 @@ private:
     int extraMs = 0; // a rank that stays away is named by its host first: others wait a little longer
   };
 
-  Status meet(uint64_t plan, PublishedSize published = {});
-  Status gather();
+  Status meet(uint64_t plan, PublishedSize published = {}, CombinedRecords *combined = nullptr);
+  Status gather(CombinedRecords *combined);
   Status finishSending();
-  Status compareRepeats();
   Status awaitRanksHere(uint64_t exchange);
   Status compareAhead(int rank, uint64_t exchange);
   Status awaitSpeaker();

@@ -39,19 +39,26 @@ HostsAnnounce HostRounds::announcedIn(int round, uint64_t sequence) const {
   return {turn.plan, turn.repeats, turn.plan == 0 ? RecordSummary::in(turn.records) : RecordSummary()};
 }
 
-void HostRounds::begin(uint64_t sequence, const HostsAnnounce &own) {
+void HostRounds::begin(uint64_t sequence, const HostsAnnounce &own, CombinedRecords *combined) {
   current = sequence;
+  together = combined;
   known = own;
   ownSums = own.records.numbers().sums;
   otherSums = {};
 }
 
-void HostRounds::add(int round) {
+Status HostRounds::add(int round) {
   const HostsAnnounce heard = announcedIn(round, current);
   otherSums.add(heard.records.numbers().sums);
   known.add(heard); // the message is about its sender in any case, but in the sums
   SummaryNumbers::Sums &sums = known.records.numbers().sums = ownSums;
   sums.add(otherSums);
+  if (known.plan != planOfMeetings)
+    return {};
+  Status status = together->add(arrivals[static_cast<size_t>(round)].turns[current % 2].combined);
+  return status.isOk() ? status
+                       : rankError(status.code(), sourceOf(round), "rank {} sends what no ranks say together: {}",
+                                   sourceOf(round), status.message());
 }
 
 /// What this rank publishes in the exchange that has begun. Equal plans have equal slots on all ranks, and so have
@@ -105,6 +112,8 @@ void HostRounds::send(int round) {
     mail.summary = known.records;
   if (mail.plan == 0 && !rounds.carriesSender(round))
     mail.summary.numbers().sums = otherSums;
+  if (mail.plan == planOfMeetings)
+    return sendCombined(round, mail);
   mail.slotBytes = size.slotBytes;
   size_t sizeBytes = roundHeadBytes + mailSummaryBytes(mail.summary);
   const int last = size.sizeBytes == 0 ? -1 : rounds.lastCarried(round);
@@ -120,6 +129,15 @@ void HostRounds::send(int round) {
     }
   mail.isLast = true;
   post(round, mail, sizeBytes);
+}
+
+/// As one entry, in the name of this rank.
+void HostRounds::sendCombined(int round, Mail &mail) {
+  const std::vector<std::byte> bytes = together->write();
+  mail.slotBytes = maxCombinedBytes;
+  mail.entries = {{hosts.self(), bytes}};
+  mail.isLast = true;
+  post(round, mail, roundHeadBytes + mailEntryBytes(mail.entries.front()));
 }
 
 int HostRounds::lostBefore(uint64_t sequence) {
@@ -173,6 +191,8 @@ Status HostRounds::take(int sender, const Mail &mail) {
     mail.summary.store(turn.records);
     arrival.hasSummary = true;
   }
+  if (mail.plan == planOfMeetings)
+    return takeCombined(sender, mail);
   for (const MailEntry &entry : mail.entries)
     if (Status status = takeEntry(sender, mail, entry); !status.isOk())
       return status;
@@ -181,12 +201,31 @@ Status HostRounds::take(int sender, const Mail &mail) {
   if (!isComplete(arrival, mail))
     return rankError(StatusCode::Mismatch, sender, "rank {} sends only a part of round {} of exchange {}", sender,
                      mail.round, mail.sequence);
+  finish(arrival, mail);
+  return {};
+}
+
+/// All of a message is here.
+void HostRounds::finish(Arrival &arrival, const Mail &mail) const {
+  Arrival::TurnArrival &turn = arrival.turns[mail.sequence % 2];
   turn.plan = mail.plan;
   turn.repeats = mail.repeats;
   arrival.places = rounds.firstCarried(mail.round);
   arrival.place = 0;
   arrival.hasSummary = false;
   arrival.sequence.raise(mail.sequence);
+}
+
+/// One mail with one entry, after no other mail of this message. What the bytes mean is for those who add them up.
+Status HostRounds::takeCombined(int sender, const Mail &mail) {
+  Arrival &arrival = arrivals[static_cast<size_t>(mail.round)];
+  const bool isFirst = arrival.places == rounds.firstCarried(mail.round) && arrival.place == 0 && !arrival.hasSummary;
+  if (!isFirst || !mail.isLast || mail.entries.size() != 1 || mail.entries.front().rank != sender)
+    return rankError(StatusCode::Mismatch, sender, "rank {} sends {} entries in round {} of a meeting", sender,
+                     mail.entries.size(), mail.round);
+  const std::span<const std::byte> bytes = mail.entries.front().published;
+  arrival.turns[mail.sequence % 2].combined.assign(bytes.begin(), bytes.end());
+  finish(arrival, mail);
   return {};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "network/ControlTransport.h"
+#include "peers/CombinedRecords.h"
 #include "peers/Control.h"
 #include "peers/Hosts.h"
 #include "peers/Mail.h"
@@ -43,12 +44,13 @@ public:
   /// What the hosts announce that the message is about.
   HostsAnnounce announcedIn(int round, uint64_t sequence) const;
 
-  /// Begins an exchange, of which this host announces this. What it publishes is in its blocks.
-  void begin(uint64_t sequence, const HostsAnnounce &own);
+  /// Begins an exchange, of which this host announces this. What it publishes is in its blocks. `combined`: what its
+  /// ranks say together, if they announce planOfMeetings; what others say is added to it until the next exchange.
+  void begin(uint64_t sequence, const HostsAnnounce &own, CombinedRecords *combined = nullptr);
   /// Sends what is known after the rounds before. What is not sent at once follows in `progress`.
   void send(int round);
-  /// Adds what has come in a round. Requires that it is here.
-  void add(int round);
+  /// Adds what has come in a round. Requires that it is here. Mismatch: it is nothing that ranks say together.
+  Status add(int round);
   /// After the last round: of all hosts.
   const HostsAnnounce &all() const { return known; }
   /// Whether all of this round arrives even if this rank does nothing any more.
@@ -66,6 +68,7 @@ private:
       uint64_t plan = 0;
       RepeatCounts repeats;
       KeptRecords records;
+      std::vector<std::byte> combined; // if `plan` is planOfMeetings
     };
     Counter sequence = {}; // of the last exchange whose message is here
     TurnArrival turns[2];
@@ -83,6 +86,9 @@ private:
 
   Status checkRound(int sender, const Mail &mail) const;
   Status takeEntry(int sender, const Mail &mail, const MailEntry &entry);
+  Status takeCombined(int sender, const Mail &mail);
+  void finish(Arrival &arrival, const Mail &mail) const;
+  void sendCombined(int round, Mail &mail);
   bool isComplete(const Arrival &arrival, const Mail &mail) const;
   PublishedSize publishedHere() const;
   std::span<const std::byte> publishedBy(int rank, size_t slotBytes) const;
@@ -97,6 +103,7 @@ private:
   std::map<int, SentBytes> sentTo;         // by target
   uint64_t current = 0;                    // the exchange that has begun
   HostsAnnounce known;                     // in it: of this host, and of all hosts of which it has heard
+  CombinedRecords *together = nullptr;     // likewise, in an exchange of planOfMeetings
   SummaryNumbers::Sums ownSums, otherSums; // of records: of this host, and of the others
   uint64_t lostIn = 0;                     // the exchange in which a watched rank was seen to be lost, and since when
   Clock::time_point lostSince;

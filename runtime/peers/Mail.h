@@ -11,7 +11,7 @@
 
 namespace kolo::runtime {
 
-inline constexpr uint16_t mailVersion = 8;
+inline constexpr uint16_t mailVersion = 9;
 
 /// Round: what ranks announce in one exchange. Abort: the failure that ends the world. Note: bytes that the layers
 /// above know.

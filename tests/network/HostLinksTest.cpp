@@ -243,6 +243,60 @@ TEST_P(HostLinksOf, ARankThatLeavesIsNamed) {
   });
 }
 
+/// Sums bits: of each rank's own.
+struct Bits final : CombinedRecords {
+  void addRank(int, const std::byte *published) override { bits |= std::to_integer<unsigned>(*published); }
+  Status add(std::span<const std::byte> others) override {
+    if (others.size() != 1 || others.front() == std::byte(0))
+      return Status(StatusCode::Mismatch, "no bits");
+    bits |= std::to_integer<unsigned>(others.front());
+    return {};
+  }
+  std::vector<std::byte> write() const override { return {std::byte(isSilent ? 0 : bits)}; }
+  unsigned bits = 0;
+  bool isSilent = false;
+};
+
+TEST_P(HostLinksOf, AllRanksHearWhatAllSayTogether) {
+  HostThreads ranks(GetParam());
+  ranks.run([&](Peers &peers, Exchange &exchange) {
+    for (unsigned shift = 0; shift < 2; ++shift) {
+      Bits bits;
+      *exchange.published(peers.rank(), exchange.nextTurn(), 0) = std::byte(1u << (unsigned(peers.rank()) + shift) % 8);
+      bool isAgreed = false;
+      ASSERT_TRUE(exchange.combine(bits, isAgreed).isOk());
+      EXPECT_TRUE(isAgreed);
+      unsigned all = 0;
+      for (int rank = 0; rank < ranks.size(); ++rank)
+        all |= 1u << (unsigned(rank) + shift) % 8;
+      EXPECT_EQ(bits.bits, all) << "rank " << peers.rank();
+    }
+    Bits bits;
+    *exchange.published(peers.rank(), exchange.nextTurn(), 0) = std::byte(1);
+    bool isAgreed = true; // one rank comes to a barrier
+    const bool isLast = peers.rank() == ranks.size() - 1;
+    ASSERT_TRUE((isLast ? exchange.propose(planOfBarriers, {}, isAgreed) : exchange.combine(bits, isAgreed)).isOk());
+    EXPECT_FALSE(isAgreed);
+  });
+}
+
+TEST_P(HostLinksOf, ASumThatIsNoneEndsTheMeetingOnAllRanks) {
+  HostThreads ranks(GetParam());
+  const int culprit = ranks.size() - 1; // its host says it
+  ranks.run([&](Peers &peers, Exchange &exchange) {
+    Bits bits;
+    bits.isSilent = peers.rank() == peers.hosts().speakerOf(peers.hosts().hostOf(culprit));
+    *exchange.published(peers.rank(), exchange.nextTurn(), 0) = std::byte(1);
+    bool isAgreed = false;
+    const Status status = exchange.combine(bits, isAgreed);
+    const bool isOver = !status.isOk();
+    // Whoever does not hear of it now does so in the next exchange.
+    const Status later = isOver ? status : exchange.propose(1, {}, isAgreed);
+    EXPECT_FALSE(later.isOk()) << "rank " << peers.rank();
+    EXPECT_NE(later.message().find("no bits"), std::string::npos) << later.message();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(All, HostLinksOf,
                          testing::Values(std::vector<int>{0, 1}, std::vector<int>{0, 0, 1, 2, 2},
                                          std::vector<int>{0, 1, 1, 1, 2, 3, 3, 4},

@@ -1,6 +1,7 @@
 // A machine of many hosts as objects of one process, without sockets. The classes are those by which ranks find each
 // other and agree; what they say is counted.
 #include "bootstrap/RendezvousWire.h"
+#include "device/DeviceSummary.h"
 #include "memory/SparseArray.h"
 #include "network/InProcess.h"
 #include "peers/HostRounds.h"
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -120,6 +122,20 @@ struct Speaker {
   std::unique_ptr<HostRounds> rounds;
 };
 
+/// All hosts of a world, in it.
+std::vector<std::unique_ptr<Speaker>> speakersOf(SimulatedHosts &world) {
+  HostMap map;
+  for (int host = 0; host < world.numHosts; ++host) {
+    map.names.push_back("host" + std::to_string(host));
+    map.hostOf.insert(map.hostOf.end(), static_cast<size_t>(world.numEach), host);
+  }
+  auto layout = std::make_shared<const HostLayout>(std::move(map));
+  std::vector<std::unique_ptr<Speaker>> speakers;
+  for (int host = 0; host < world.numHosts; ++host)
+    speakers.push_back(std::make_unique<Speaker>(world, layout, host));
+  return speakers;
+}
+
 /// All hosts send in a round, and then hear each other.
 template <class Speakers, class Send, class Hear>
 void runRounds(Speakers &speakers, int numRounds, Send send, Hear hear) {
@@ -178,15 +194,7 @@ TEST(WorldSimulation, RankZeroTellsEachRankLittleAndHostsTellEachOtherTheRest) {
 
 TEST(WorldSimulation, AllHostsAgreeOnACallByOneMessageInEachRound) {
   SimulatedHosts world(numHostsOr(1000), 8);
-  HostMap map;
-  for (int host = 0; host < world.numHosts; ++host) {
-    map.names.push_back("host" + std::to_string(host));
-    map.hostOf.insert(map.hostOf.end(), static_cast<size_t>(world.numEach), host);
-  }
-  auto layout = std::make_shared<const HostLayout>(std::move(map));
-  std::vector<std::unique_ptr<Speaker>> speakers;
-  for (int host = 0; host < world.numHosts; ++host)
-    speakers.push_back(std::make_unique<Speaker>(world, layout, host));
+  std::vector<std::unique_ptr<Speaker>> speakers = speakersOf(world);
   const int numRounds = speakers.front()->rounds->number();
   uint64_t exchange = 0;
   auto meet = [&](const std::function<void(int, Record &)> &fill) {
@@ -198,7 +206,7 @@ TEST(WorldSimulation, AllHostsAgreeOnACallByOneMessageInEachRound) {
         speakers, numRounds, [](Speaker &speaker, int round) { speaker.rounds->send(round); },
         [&](Speaker &speaker, int round) {
           ASSERT_TRUE(speaker.rounds->arrivedOf(round).hasReached(exchange));
-          speaker.rounds->add(round);
+          ASSERT_EQ(speaker.rounds->add(round).message(), "");
         });
   };
   const int odd = world.numRanks() / 3, late = odd + 11;
@@ -231,6 +239,80 @@ TEST(WorldSimulation, AllHostsAgreeOnACallByOneMessageInEachRound) {
     ASSERT_EQ(all.recordOf(Kept::OtherCall).call.count, 101);
     ASSERT_EQ(all.rankOf(Kept::Refusal), late);
     ASSERT_STREQ(all.recordOf(Kept::Refusal).message, "no room");
+  }
+}
+
+namespace {
+
+/// One meeting of ranks that use devices, as Exchange has it, but without waiting. Returns what each host heard.
+std::vector<DeviceSummary> meetOnce(SimulatedHosts &world, std::vector<std::unique_ptr<Speaker>> &speakers,
+                                    uint64_t exchange, const std::function<void(int, DeviceRecord &)> &fill) {
+  std::vector<DeviceSummary> said(speakers.size(), DeviceSummary(world.numRanks()));
+  world.numMails = world.numBytes = 0;
+  for (size_t host = 0; host < speakers.size(); ++host) {
+    HostsAnnounce here;
+    here.plan = planOfMeetings;
+    for (int rank : speakers[host]->hosts.ranksHere()) {
+      DeviceRecord record;
+      record.isReached = true;
+      fill(rank, record);
+      std::byte published[sizeof(DeviceRecord)];
+      std::memcpy(published, &record, sizeof(record));
+      said[host].addRank(rank, published);
+      here.repeats.add({0, 0, rank, rank});
+    }
+    speakers[host]->rounds->begin(exchange, here, &said[host]);
+  }
+  runRounds(
+      speakers, speakers.front()->rounds->number(), [](Speaker &speaker, int round) { speaker.rounds->send(round); },
+      [&](Speaker &speaker, int round) {
+        ASSERT_TRUE(speaker.rounds->arrivedOf(round).hasReached(exchange));
+        ASSERT_EQ(speaker.rounds->add(round).message(), "");
+      });
+  return said;
+}
+
+} // namespace
+
+/// Bytes that a host hears depend on the number of rounds alone. Records of all ranks would be 224 for each.
+TEST(WorldSimulation, DevicesMeetByOneSumInEachRound) {
+  const int largest = numHostsOr(500);
+  for (int numHosts : {2, 3, 16, 64, largest}) {
+    SimulatedHosts world(numHosts, 8);
+    std::vector<std::unique_ptr<Speaker>> speakers = speakersOf(world);
+    const auto numRounds = static_cast<uint64_t>(speakers.front()->rounds->number());
+    auto each = [&](uint64_t sum) { return sum / static_cast<uint64_t>(numHosts); };
+    for (const DeviceSummary &said : meetOnce(world, speakers, 1, [](int, DeviceRecord &record) {
+           record.numCalls = 5;
+           record.settings.lanes = 2;
+         })) {
+      ASSERT_EQ(said.rankOf(DeviceKept::First), 0);
+      ASSERT_EQ(said.first().numCalls, 5u);
+      for (size_t why = 1; why < numDeviceKept; ++why)
+        ASSERT_FALSE(said.has(DeviceKept(why))) << why;
+      ASSERT_LT(said.refusal().rank, 0);
+      ASSERT_LT(said.unreached(), 0);
+    }
+    EXPECT_EQ(world.numMails, static_cast<uint64_t>(numHosts) * numRounds);
+    EXPECT_EQ(each(world.numBytes), 176 * numRounds);
+    RecordProperty("bytesThatAHostHearsOf" + std::to_string(numHosts), std::to_string(each(world.numBytes)));
+
+    const int odd = world.numRanks() / 3, late = odd + 3;
+    for (const DeviceSummary &said : meetOnce(world, speakers, 2, [&](int rank, DeviceRecord &record) {
+           record.sizeBytes = rank == odd || rank == late ? 64 : 32;
+           record.isReached = rank < late;
+           record.captured[static_cast<size_t>(rank) % mostShapes] = true;
+           if (rank >= late)
+             setRefusal(record, Status(StatusCode::OutOfMemory, "no room"));
+         })) {
+      ASSERT_EQ(said.rankOf(DeviceKept::OtherSize), odd) << "the first rank that differs";
+      ASSERT_EQ(said.termsOf(DeviceKept::OtherSize).sizeBytes, 64u);
+      ASSERT_EQ(said.refusal().rank, late);
+      ASSERT_EQ(said.refusal().message, "no room");
+      ASSERT_EQ(said.unreached(), late);
+      ASSERT_EQ(said.captured().count(), std::min(static_cast<size_t>(world.numRanks()), mostShapes));
+    }
+    EXPECT_LE(world.numBytes, world.numMails * (roundHeadBytes + 8 + maxCombinedBytes));
   }
 }
 

@@ -4,6 +4,7 @@
 #include "fuzz/Require.h"
 
 #include "bootstrap/RendezvousWire.h"
+#include "device/DeviceSummary.h"
 #include "network/tcp/Connection.h"
 #include "network/tcp/Wire.h"
 #include "peers/Mail.h"
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 namespace kolo::test {
@@ -81,6 +83,17 @@ void parseOneMail(Bytes bytes) {
   require(parseMail(write(*mail)).isOk());
 }
 
+/// What is read again says the same.
+void addToSummary(Bytes bytes) {
+  constexpr int numRanks = 100;
+  DeviceSummary said(numRanks), again(numRanks);
+  if (!said.add(bytes).isOk())
+    return;
+  require(said.rankOf(DeviceKept::First) >= 0 && said.refusal().rank < numRanks && said.unreached() < numRanks);
+  const std::vector<std::byte> written = said.write();
+  require(written.size() <= maxCombinedBytes && again.add(written).isOk() && again.write() == written);
+}
+
 /// What a peer sends after its Hello, on a connection of two for data or on the one for mail.
 void receiveStream(Bytes bytes, bool isForMail) {
   constexpr size_t sizeBytes = 256, margin = 64;
@@ -143,6 +156,8 @@ void parseAny(Bytes input) {
     return receiveStream(bytes, true);
   case 6:
     return parseOffer(bytes);
+  case 7:
+    return addToSummary(bytes);
   default:
     return parseOneControlMessage(bytes);
   }
@@ -212,7 +227,15 @@ std::vector<std::vector<std::byte>> seeds() {
   add(4, stream);
   add(6, seedOfOffer());
   for (const std::vector<std::byte> &message : seedsOfControlMessages())
-    add(7, message);
+    add(8, message);
+  DeviceRecord record;
+  setRefusal(record, Status(StatusCode::OutOfMemory, "why"));
+  record.captured[7] = true;
+  std::vector<std::byte> ofRank(sizeof(record));
+  std::memcpy(ofRank.data(), &record, sizeof(record));
+  DeviceSummary said(100);
+  said.addRank(3, ofRank.data());
+  add(7, said.write());
   return all;
 }
 

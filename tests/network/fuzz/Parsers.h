@@ -7,7 +7,7 @@
 
 namespace kolo::test {
 
-inline constexpr unsigned numParsers = 8;
+inline constexpr unsigned numParsers = 9;
 
 /// The first byte chooses the parser, the others are for it. Aborts if a parser takes what no writer makes, or stores
 /// bytes where it must not.

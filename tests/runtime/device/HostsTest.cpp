@@ -24,7 +24,8 @@ struct Arrangement {
   HostOf hostOf;
 };
 const Arrangement twoHosts = {"two hosts", 2, alone}, pairsOfRanks = {"two hosts of two", 4, pairs};
-const Arrangement arrangements[] = {twoHosts, pairsOfRanks, {"four hosts", 4, alone}};
+const Arrangement fourHosts = {"four hosts", 4, alone};
+const Arrangement arrangements[] = {twoHosts, pairsOfRanks, fourHosts};
 
 std::string onDevices(const Arrangement &ranks, const RankBody &body, int timeoutMs = 15000,
                       const std::function<void(const std::vector<int> &)> &meanwhile = {}) {
@@ -419,6 +420,60 @@ TEST(DeviceHosts, ACallThatOneHostRefusesEndsItForAll) {
                           return wrong + (status.isOk() ? "no failure" : "");
                         return wrong + expectFailure(status, StatusCode::InvalidArgument,
                                                      {"rank 1: ", "program 'networkAllGather' is no all_reduce"});
+                      }),
+            "");
+}
+
+TEST(DeviceHosts, InMeetingsAllRanksNameTheFirstThatDiffersOrRefuses) {
+  for (const Arrangement &ranks : {pairsOfRanks, fourHosts})
+    EXPECT_EQ(
+        onDevices(ranks,
+                  [&](Communicator &host) -> std::string {
+                    Member member(host, {"networkAllGather", 100, 4});
+                    const bool isOdd = rankOf(member) >= 2;
+                    DeviceBuffer first = std::move(*member.communicator.allocate(rankOf(member), 8192));
+                    DeviceBuffer second = std::move(*member.communicator.allocate(rankOf(member), 8192));
+                    auto add = [&](void *memory, size_t sizeBytes) {
+                      return member.communicator.registerWindow({&memory, 1}, sizeBytes);
+                    };
+                    auto remove = [&](void *memory) { return member.communicator.deregisterWindow({&memory, 1}); };
+                    std::string wrong =
+                        expectStatus(add(first.data(), isOdd ? 8192 : 4096), StatusCode::Mismatch,
+                                     {"size of a window: rank 0 registers 4096 bytes, rank 2 registers 8192"});
+                    wrong += expectStatus(add(isOdd ? nullptr : first.data(), 4096), StatusCode::InvalidArgument,
+                                          {rankOf(member) == 2 ? "window" : "rank 2: window"});
+                    wrong += add(first.data(), 4096).message() + add(second.data(), 4096).message();
+                    wrong += expectStatus(remove(isOdd ? second.data() : first.data()), StatusCode::Mismatch,
+                                          {"to deregister: rank 0 names window 1, rank 2 window 2"});
+                    wrong += expectStatus(isOdd ? add(first.data(), 4096) : remove(first.data()), StatusCode::Mismatch,
+                                          {"rank 0 deregisters a window, rank 2 registers a window"});
+                    return wrong + remove(second.data()).message() + remove(first.data()).message() + member.run(1);
+                  }),
+        "")
+        << ranks.name;
+}
+
+TEST(DeviceHosts, AllRanksNameTheFirstWhoseSettingsDiffer) {
+  EXPECT_EQ(onDevices(fourHosts,
+                      [&](Communicator &host) -> std::string {
+                        const int rank = host.rank();
+                        DeviceOptions options = smallOptions;
+                        options.lanes = rank >= 2 ? 3 : 2;
+                        auto made = DeviceCommunicator::create(std::move(host), rank % 2, options);
+                        return expectStatus(made.status(), StatusCode::Mismatch,
+                                            {"ranks disagree on lanes of devices: rank 0 has 2, rank 2 has 3"});
+                      }),
+            "");
+}
+
+/// Processes of one machine may be as on several hosts.
+TEST(DeviceHosts, RanksOfSeveralHostsThatShareADeviceCountTogether) {
+  ScopedVariable small("KOLO_STANDIN_RESIDENT", "16");
+  EXPECT_EQ(onDevices(fourHosts,
+                      [&](Communicator &host) -> std::string {
+                        Member member(host, {"networkAllGather", 100, 4}, {.lanes = 9, .internalBytes = littleMemory});
+                        return expectFailure(member.start(), StatusCode::InvalidArgument,
+                                             {"2 ranks of 9 lanes are 18 blocks", "which holds 16"});
                       }),
             "");
 }

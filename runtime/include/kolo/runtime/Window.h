@@ -38,6 +38,7 @@ public:
 private:
   friend class Communicator;
   friend class CommunicatorState;
+  friend class DeviceMeeting;
   explicit Window(std::unique_ptr<WindowState> state);
   std::unique_ptr<WindowState> state;
 };
