@@ -215,7 +215,7 @@ Result<std::unique_ptr<DeviceState>> DeviceState::join(Communicator host, int de
     record.settings = {static_cast<int32_t>(memory), options.lanes, options.threads, static_cast<int32_t>(options.kind),
                        options.internalBytes};
     record.isReached = state->all.shownBy.has_value();
-    record.sharesMachine = !isNamedByMachine();
+    record.mayShareMachine = !isNamedByMachine();
     record.descriptors = descriptors.name();
     record.uuid = std::to_array(opened.description().uuid);
   }

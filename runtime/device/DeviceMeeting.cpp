@@ -53,7 +53,7 @@ bool mayShareMachines(const Hosts &hosts, const DeviceSummary &said) {
   for (int host = 0; host < hosts.number(); ++host)
     if (!names.insert(hosts.nameOf(hosts.speakerOf(host))).second)
       return true;
-  return said.shareMachines();
+  return said.someMayShare();
 }
 
 } // namespace

@@ -57,8 +57,8 @@ struct DeviceRecord : DeviceTerms {
   DeviceLocation memory; // that peers map
   // When joining.
   int32_t pid = 0, device = -1;
-  bool isReached = false;     // this rank's network reaches its device
-  bool sharesMachine = false; // whether its host is another one's machine is not known by the name: isNamedByMachine
+  bool isReached = false;       // this rank's network reaches its device
+  bool mayShareMachine = false; // its host may be the machine of another host with another name
   DeviceId uuid = {};
   DescriptorName descriptors = {};  // where peers leave descriptors of their memory
   std::bitset<mostShapes> captured; // shapes that graphs of this rank use

@@ -95,7 +95,7 @@ void DeviceSummary::addRank(int rank, const std::byte *published) {
   if (record.code != StatusCode::Ok)
     ofRank.firstRefusal = {rank, record.code, record.message};
   ofRank.firstUnreached = record.isReached ? -1 : rank;
-  ofRank.someShare = record.sharesMachine;
+  ofRank.mayBeShared = record.mayShareMachine;
   ofRank.allCaptured = record.captured;
   add(ofRank);
 }
@@ -106,7 +106,7 @@ void DeviceSummary::add(const DeviceSummary &other) {
     firstRefusal = other.firstRefusal;
   if (isLower(other.firstUnreached, firstUnreached))
     firstUnreached = other.firstUnreached;
-  someShare |= other.someShare;
+  mayBeShared |= other.mayBeShared;
   allCaptured |= other.allCaptured;
 }
 
@@ -137,7 +137,7 @@ std::vector<std::byte> DeviceSummary::write() const {
     writer.put(static_cast<int32_t>(each.rank));
   writer.put(static_cast<int32_t>(firstRefusal.rank));
   writer.put(static_cast<int32_t>(firstUnreached));
-  writer.put((someShare ? shareFlag : 0) | (hasCaptured ? capturedFlag : 0));
+  writer.put((mayBeShared ? shareFlag : 0) | (hasCaptured ? capturedFlag : 0));
   for (const KeptTerms &each : kept)
     if (each.rank >= 0)
       writeTerms(writer, each.terms);
@@ -171,7 +171,7 @@ bool DeviceSummary::read(std::span<const std::byte> bytes) {
       bytes.size() !=
           headBytes + numKept * termsBytes + (isRefused ? refusalBytes : 0) + (hasCaptured ? capturedBytes : 0))
     return false;
-  someShare = flags & shareFlag;
+  mayBeShared = flags & shareFlag;
   for (KeptTerms &each : kept)
     isRight &= each.rank < 0 || readTerms(reader, each.terms);
   if (isRefused) {

@@ -49,8 +49,8 @@ public:
   const NamedRefusal &refusal() const { return firstRefusal; }
   /// The lowest rank whose network does not reach its device; -1: there is none.
   int unreached() const { return firstUnreached; }
-  /// Whether some rank says so: see DeviceRecord.
-  bool shareMachines() const { return someShare; }
+  /// Whether the host of some rank may be the machine of another host with another name.
+  bool someMayShare() const { return mayBeShared; }
   /// The shapes that graphs of some rank use.
   const std::bitset<mostShapes> &captured() const { return allCaptured; }
 
@@ -71,7 +71,7 @@ private:
   std::array<KeptTerms, numDeviceKept> kept;
   NamedRefusal firstRefusal;
   int firstUnreached = -1;
-  bool someShare = false;
+  bool mayBeShared = false;
   std::bitset<mostShapes> allCaptured;
 };
 

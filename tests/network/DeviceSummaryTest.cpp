@@ -42,7 +42,7 @@ Records randomRecords(std::mt19937 &random, size_t number) {
     record.window = some() ? 2 : 1;
     record.settings = {some() ? 1 : 0, some() ? 3 : 2, 256, some() ? 1 : 0, uint64_t(1) << 40};
     record.isReached = !some();
-    record.sharesMachine = random() % (2 * number) == 0;
+    record.mayShareMachine = random() % (2 * number) == 0;
     record.captured[random() % mostShapes] = some();
     if (some())
       setRefusal(record, Status(StatusCode::OutOfMemory, "no room on rank " + std::to_string(rank)));
@@ -80,8 +80,8 @@ void expectSays(const DeviceSummary &said, const Records &records) {
     EXPECT_EQ(said.refusal().message, records[static_cast<size_t>(refusing)].message);
   }
   EXPECT_EQ(said.unreached(), firstWith(records, [](const DeviceRecord &record) { return !record.isReached; }));
-  EXPECT_EQ(said.shareMachines(),
-            firstWith(records, [](const DeviceRecord &record) { return record.sharesMachine; }) >= 0);
+  EXPECT_EQ(said.someMayShare(),
+            firstWith(records, [](const DeviceRecord &record) { return record.mayShareMachine; }) >= 0);
   std::bitset<mostShapes> captured;
   for (const DeviceRecord &record : records)
     captured |= record.captured;
