@@ -19,7 +19,7 @@ endif()
 
 # Most of the time of a compilation that includes MLIR goes into its headers and those of Kolo's dialect, so they are
 # precompiled. Libraries use `kolo_precompiled_mlir`; the executables of tests, which have other flags, use
-# `kolo_precompiled_mlir_tests`.
+# `kolo_precompiled_mlir_tests`, without optimisation as those have it. Those that have KOLO_WORKS are compiled as libraries are.
 set(kolo_mlir_headers
   <mlir/Dialect/Arith/IR/Arith.h> <mlir/Dialect/ControlFlow/IR/ControlFlowOps.h> <mlir/Dialect/LLVMIR/LLVMDialect.h>
   <mlir/Dialect/Math/IR/Math.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/IR/BuiltinOps.h> <mlir/IR/IRMapping.h>
@@ -43,14 +43,18 @@ kolo_precompile(kolo_precompiled_mlir -fPIC ${kolo_mlir_headers})
 if(KOLO_TESTS)
   kolo_precompile(kolo_precompiled_mlir_tests -fPIE ${kolo_mlir_headers} <gtest/gtest.h>)
   target_link_libraries(kolo_precompiled_mlir_tests PRIVATE GTest::gtest)
+  if(NOT KOLO_SANITIZE)
+    target_compile_options(kolo_precompiled_mlir_tests PRIVATE ${kolo_fast_flags})
+  endif()
 endif()
 
 # Libraries and executables that include MLIR. All but the executables of tests are compiled as libraries are.
 function(kolo_use_precompiled_mlir)
   foreach(target ${ARGN})
     get_target_property(type ${target} TYPE)
+    get_target_property(works ${target} KOLO_WORKS)
     cmake_path(IS_PREFIX kolo_tests_folder ${CMAKE_CURRENT_SOURCE_DIR} isOfTests)
-    if(type STREQUAL EXECUTABLE AND isOfTests)
+    if(type STREQUAL EXECUTABLE AND isOfTests AND NOT works)
       target_precompile_headers(${target} REUSE_FROM kolo_precompiled_mlir_tests)
       continue()
     elseif(type STREQUAL EXECUTABLE)
