@@ -2,6 +2,8 @@
 
 code_test.py text|ptxas ALGORITHM...   or `all` for every shipped algorithm; `ptxas` ends with 77 where there is no ptxas.
 """
+import atexit
+import functools
 import json
 import os
 import pathlib
@@ -55,6 +57,17 @@ class Compiled:
         return next(path for path in self.files if path.stem.endswith("-" + architecture))
 
 
+ALL_TARGETS = [f"cuda:{one}" for one in CUDA] + [f"hip:{one}" for one in HIP]
+
+
+@functools.cache
+def compiled_for_all(name, dims):
+    """Which several tests look at; on the mesh of `mesh_of`. Its files stay until the program ends."""
+    folder = tempfile.TemporaryDirectory(prefix="kolo-code-")
+    atexit.register(folder.cleanup)
+    return Compiled(folder.name, name, mesh_of(dims), ALL_TARGETS)
+
+
 def functions(text, begin, end):
     """The functions of an assembly text by name: the lines from one that `begin` matches to one that `end` matches."""
     found, lines = {}, None
@@ -103,9 +116,8 @@ class Text(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def test_the_code_is_what_the_memory_models_and_the_hardware_want(self):
-        targets = [f"cuda:{one}" for one in CUDA] + [f"hip:{one}" for one in HIP]
         for name, dims in algorithms(self.names):
-            compiled = Compiled(self.folder, name, mesh_of(dims), targets)
+            compiled = compiled_for_all(name, tuple(dims))
             for architecture in CUDA:
                 with self.subTest(name, architecture=architecture):
                     self.check_ptx(compiled, compiled.image(architecture).read_text())
@@ -114,8 +126,7 @@ class Text(unittest.TestCase):
                     self.check_code_object(compiled, architecture)
 
     def test_packets_are_words_written_and_read_at_once(self):
-        targets = [f"cuda:{one}" for one in CUDA] + [f"hip:{one}" for one in HIP]
-        compiled = Compiled(self.folder, "twoShotAllReduce", "rank=8", targets, "--protocol", "ll")
+        compiled = Compiled(self.folder, "twoShotAllReduce", "rank=8", ALL_TARGETS, "--protocol", "ll")
         self.assertEqual(compiled.manifest["programs"][0]["semaphores"], 0)
         for architecture in CUDA:
             with self.subTest(architecture=architecture):
@@ -296,11 +307,12 @@ class Text(unittest.TestCase):
         for name, dims in algorithms(self.names):
             with self.subTest(name):
                 targets = ["cuda:sm_90", "hip:gfx90a"]
-                images = []
-                for mesh in (of_nodes(name, dims), mesh_of(dims, many)):
-                    compiled = Compiled(self.folder, name, mesh, targets)
-                    images.append([path.read_bytes() for path in compiled.files])
-                self.assertTrue(images[0] == images[1], "another mesh, another image")
+                few = of_nodes(name, dims)
+                first = compiled_for_all(name, tuple(dims)) if few == mesh_of(dims) else Compiled(self.folder, name, few, targets)
+                second = Compiled(self.folder, name, mesh_of(dims, many), targets)
+                for architecture in ("sm_90", "gfx90a"):
+                    self.assertTrue(first.image(architecture).read_bytes() == second.image(architecture).read_bytes(),
+                                    "another mesh, another image")
 
     def test_there_is_code_for_the_first_architectures_too(self):
         compiled = Compiled(self.folder, "ringAllReduce", "rank=8", ["cuda:sm_70", "cuda:sm_72", "cuda:sm_75"])
@@ -311,9 +323,9 @@ class Text(unittest.TestCase):
 
     def test_the_code_is_the_same_each_time(self):
         name, dims = algorithms(self.names)[0]
-        images = [[path.read_bytes() for path in
-                   Compiled(self.folder, name, mesh_of(dims), ["cuda:sm_90", "hip:gfx942"]).files] for _ in range(2)]
-        self.assertTrue(images[0] == images[1])
+        first, second = compiled_for_all(name, tuple(dims)), Compiled(self.folder, name, mesh_of(dims), ["cuda:sm_90", "hip:gfx942"])
+        for architecture in ("sm_90", "gfx942"):
+            self.assertTrue(first.image(architecture).read_bytes() == second.image(architecture).read_bytes(), architecture)
 
     def test_half_precision_is_computed_in_f32_unless_that_is_not_wanted(self):
         for flag, isNative in (("f32", False), ("native", True)):
