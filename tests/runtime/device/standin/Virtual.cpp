@@ -16,7 +16,7 @@ namespace {
 constexpr size_t granularityBytes = size_t(64) << 10;
 std::set<ino_t> exportable; // physical memory that was made to be shared; under memoryMutex
 
-void *toHost(CUdeviceptr address) { return reinterpret_cast<void *>(address); }
+void *toMapped(CUdeviceptr address) { return reinterpret_cast<void *>(address); }
 
 ino_t fileOf(CUmemGenericAllocationHandle handle) {
   struct stat file = {};
@@ -61,13 +61,13 @@ CUresult cuMemAddressReserve(CUdeviceptr *address, size_t sizeBytes, size_t, CUd
 }
 
 CUresult cuMemAddressFree(CUdeviceptr address, size_t sizeBytes) {
-  return munmap(toHost(address), sizeBytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  return munmap(toMapped(address), sizeBytes) == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemMap(CUdeviceptr address, size_t sizeBytes, size_t, CUmemGenericAllocationHandle handle,
                   unsigned long long) {
   int physical = static_cast<int>(handle);
-  void *memory = mmap(toHost(address), sizeBytes, PROT_NONE, MAP_SHARED | MAP_FIXED, physical, 0);
+  void *memory = mmap(toMapped(address), sizeBytes, PROT_NONE, MAP_SHARED | MAP_FIXED, physical, 0);
   void *alias = mmap(nullptr, sizeBytes, PROT_READ | PROT_WRITE, MAP_SHARED, physical, 0);
   if (memory == MAP_FAILED || alias == MAP_FAILED)
     return CUDA_ERROR_INVALID_VALUE;
