@@ -169,6 +169,14 @@ struct Gpus {
 };
 const Gpus &gpus();
 
+/// Notes it in the completion queue of who has posted it.
+void failTransfer(const Transfer &transfer, int why);
+/// Of what others need: it must be open for longer.
+int refuseToClose();
+// What an object does not have.
+inline int refuse(fid *, fid *, uint64_t) { return -FI_ENOSYS; }
+inline int refuseCommand(fid *, int, void *) { return -FI_ENOSYS; }
+
 int openEndpoint(fid_domain *domain, fi_info *info, fid_ep **endpoint, void *context);
 int openQueue(fid_domain *domain, fi_cq_attr *attributes, fid_cq **queue, void *context);
 int openTable(fid_domain *domain, fi_av_attr *attributes, fid_av **table, void *context);
