@@ -57,6 +57,7 @@ namespace kolo::nccl {
 #define KOLO_CHECK_228(result, name, parameters)                                                                       \
   static_assert(isAlike(static_cast<result(*) parameters>(nullptr), static_cast<decltype(&::nccl##name)>(nullptr)),    \
                 "nccl" #name);
+#define KOLO_CHECK_0(result, name, parameters)
 #define KOLO_CHECK_229(result, name, parameters)
 #define KOLO_CHECK_230(result, name, parameters)
 #define KOLO_CHECK_231(result, name, parameters)

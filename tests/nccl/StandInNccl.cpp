@@ -353,7 +353,7 @@ template <class Function, class Answer, class... Arguments> Answer perform(const
 
 constexpr bool isCollective(std::string_view name) {
   for (std::string_view each : {"AllReduce", "ReduceScatter", "Reduce", "Broadcast", "Bcast", "AllGather", "AlltoAll",
-                                "Gather", "Scatter", "Send", "Recv"})
+                                "AlltoAllv", "Gather", "Scatter", "Send", "Recv"})
     if (name == each || (name.ends_with("Config") && name.substr(0, name.size() - 6) == each))
       return true;
   return false;

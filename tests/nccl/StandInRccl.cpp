@@ -67,7 +67,7 @@ constexpr std::string_view order[] = {"ncclAllGather",
                                       "ncclWaitSignal"};
 constexpr size_t numKnown = std::size(order); // and one of a later release
 static_assert(numKnown == 50);
-constexpr size_t oldAllToAll = 2, oldAllToAllv = 3, newAllToAll = 41;
+constexpr size_t oldAllToAll = 2, oldAllToAllv = 3, newAllToAll = 41, newAllToAllv = 42;
 
 struct Table {
   uint64_t sizeBytes = sizeof(Table);
@@ -75,9 +75,14 @@ struct Table {
   bool has(size_t number) const { return (number + 1) * sizeof(void *) < sizeBytes && entries[number]; }
 };
 
+/// The stand-in for NCCL has the newer names alone.
+std::string newerName(std::string_view name) {
+  return name.starts_with("ncclAllToAll") ? "ncclAlltoAll" + std::string(name.substr(12)) : std::string(name);
+}
+
 void *standIn(std::string_view name) {
   static void *library = dlopen(KOLO_TEST_NCCL, RTLD_NOW | RTLD_LOCAL);
-  void *found = dlsym(library, std::string(name == "ncclAllToAll" ? "ncclAlltoAll" : name).c_str());
+  void *found = dlsym(library, newerName(name).c_str());
   return found ? found : dlsym(library, "standInLastRecord"); // of RCCL alone; nobody calls it
 }
 
@@ -112,7 +117,9 @@ Table make() {
   for (size_t number = 0; number <= numKnown; ++number)
     made.entries[number] = standIn(number < numKnown ? order[number] : "ncclCommGrow");
   if (made.has(newAllToAll))
-    made.entries[oldAllToAll] = made.entries[oldAllToAllv] = nullptr;
+    made.entries[oldAllToAll] = nullptr;
+  if (made.has(newAllToAllv))
+    made.entries[oldAllToAllv] = nullptr;
   if (setting("KOLO_STANDIN_RCCL_INSERTED", 0)) // as builds before 2.27.3 do with ncclCommShrink
     std::rotate(made.entries + 23, made.entries + 38, made.entries + 39);
   return made;
@@ -138,8 +145,8 @@ void *find(std::string_view name) {
     return reinterpret_cast<void *>(&bcast);
   auto known = std::ranges::find(order, name);
   auto number = static_cast<size_t>(known - std::begin(order));
-  if (number == newAllToAll && !table().has(number))
-    number = oldAllToAll;
+  if ((number == newAllToAll || number == newAllToAllv) && !table().has(number))
+    number -= newAllToAll - oldAllToAll;
   return number < numKnown && table().has(number) ? table().entries[number] : standIn(name);
 }
 
@@ -165,4 +172,5 @@ KOLO_EXPORT void hipGetDevice() { std::abort(); } // RCCL is linked with HIP
   }                                                                                                                    \
   KOLO_EXPORT result pnccl##name parameters __attribute__((alias("nccl" #name)));
 #include "doors/nccl/Api.def"
+KOLO_EXPORT decltype(ncclAlltoAllv) ncclAllToAllv __attribute__((alias("ncclAlltoAllv"))); // its older name
 }

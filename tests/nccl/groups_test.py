@@ -115,13 +115,6 @@ class Groups(unittest.TestCase):
             self.assertNotIn("wrong", done.stdout)
             self.assertRegex(done.stdout, "rank 0: 6 kolo: rank 0: a group of sends and receives: this communicator was aborted")
 
-    def test_ranks_on_several_hosts(self):
-        with tempfile.TemporaryDirectory() as folder:
-            compile_plugins("directAllToAll", folder=folder, protocol="staged", meshes=("rank=4",))
-            done = self.start("processes", 4, "streams", KOLO_TEST_HOSTS="aabb", KOLO_PLUGIN_PATH=folder, KOLO_DEBUG="info")
-        self.assertEqual(set(self.numbers("forwarded", done.stdout)), {16}, done.stdout + done.stderr)
-        self.assertIn("groups of sends and receives are forwarded: ranks on several hosts", done.stderr)
-
     def test_without_a_program_nobody_waits(self):
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(os.path.join(self.folder.name, "ringAllReduce.kolo.so"), os.path.join(folder, "one.kolo.so"))

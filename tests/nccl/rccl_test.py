@@ -41,10 +41,38 @@ class Rccl(unittest.TestCase):
         self.check("processes", "3", "windows")
         self.check("processes", "3", "groups, random", environment={"KOLO_NCCL_GROUP_MS": "20000", "KOLO_TEST_STEPS": "10"})
 
+    def test_all_to_all_with_counts(self):
+        """By both names; what is in a group with a collective goes to RCCL as one call."""
+        for how, ranks, more, ranks_here in (("processes", "3", {}, 1), ("one", "2", {}, 2), ("threads", "3", {}, 3),
+                                             ("processes", "2", {"KOLO_STANDIN_RCCL_BYTES": str(8 + 8 * 37)}, 1),
+                                             ("processes", "2", {"LD_PRELOAD": DOOR}, 1)):
+            for name in ("ncclAllToAllv", "ncclAlltoAllv"):
+                with self.subTest(how=how, name=name, more=more):
+                    done = self.check(how, ranks, "groups, vector", environment={
+                        "KOLO_NCCL_GROUP_MS": "20000", "KOLO_TEST_STEPS": "8", "KOLO_TEST_ALLTOALLV": name, **more})
+                    self.assertEqual(set(re.findall(r"^forwarded (\d+)$", done.stdout, re.M)), {str(2 * ranks_here)})
+                    # carried: of eight calls six, and both all-reduces
+                    self.assertRegex(done.stderr, rf"calls: {8 * ranks_here} carried \(\d+ bytes\), {2 * ranks_here} forwarded "
+                                                  rf"\({2 * ranks_here} group with other calls\)")
+
+    def test_all_to_all_with_counts_that_cannot_be_carried(self):
+        """It goes to RCCL at once, and the statistics tell why."""
+        for more, why in (({"KOLO_NCCL_GROUP_MS": "0"}, "KOLO_NCCL_GROUP_MS=0"), ({"NCCL_COMM_BLOCKING": "0"}, "non-blocking communicator")):
+            with self.subTest(why):
+                done = self.run_client("processes", "2", "groups, vector", **{
+                    "KOLO_TEST_STEPS": "1", "KOLO_TEST_ALLTOALLV": "ncclAllToAllv", **more})
+                self.assertEqual(re.findall(r"^forwarded (\d+)$", done.stdout, re.M), ["1", "1"], done.stderr)
+                self.assertIn(f"1 calls: 0 carried (0 bytes), 1 forwarded (1 {why})", done.stderr)
+
     def test_ranks_of_several_hosts(self):
         with tempfile.TemporaryDirectory(prefix="kolo-rccl-hosts-") as folder:
             compile_plugins("ringAllReduce", folder=folder, protocol="staged", meshes=("rank=2", "rank=4"))
             self.check("processes", "4", "split", environment={"KOLO_TEST_HOSTS": "aabb", "KOLO_PLUGIN_PATH": folder})
+            compile_plugins("directAllToAll", folder=folder, protocol="staged", meshes=("rank=4",))
+            done = self.check("processes", "4", "groups, vector", environment={
+                "KOLO_TEST_HOSTS": "aabb", "KOLO_PLUGIN_PATH": folder, "KOLO_NCCL_GROUP_MS": "20000", "KOLO_TEST_STEPS": "4",
+                "KOLO_TEST_ALLTOALLV": "ncclAllToAllv"})
+            self.assertRegex(done.stderr, r"5 calls: 4 carried \(\d+ bytes\), 1 forwarded \(1 group with other calls\)")
 
     def test_tables_of_all_sizes(self):
         for functions in (37, 38, 39, 42, 50): # from ROCm 6.3 on; ncclCommShrink is the 39th, ncclAlltoAll the 42nd

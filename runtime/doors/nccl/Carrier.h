@@ -59,6 +59,9 @@ struct Decision {
 /// made yet, and all ranks are of one host.
 Decision decide(const Shape &shape, int numRanks, const runtime::DeviceCommunicator *communicator);
 
+/// Whether some program might carry an all-to-all with block tables. The same on all ranks that have the same plugins.
+bool haveTableProgram();
+
 /// What one rank finds out about a call with block tables before it agrees to it.
 struct Examined {
   const char *whyNot = nullptr; // null: this rank can make it
@@ -197,12 +200,13 @@ public:
 
 private:
   HostCarrier(int size, bool havePeersHere, runtime::DeviceCommunicator made)
-      : Carrier(size), hasPeersHere(havePeersHere), communicator(std::move(made)) {}
+      : Carrier(size), hasPeersHere(havePeersHere), crossesNetwork(!made.networkMemory().empty()),
+        communicator(std::move(made)) {}
   Decision *decideOn(int rank, const runtime::RankBuffers &buffers, CallRequest &request);
   bool isTooLarge(const Shape &shape) const;
   void conclude(int rank, Decision &decision, CallRequest &request, const runtime::Status &status);
 
-  const bool hasPeersHere;
+  const bool hasPeersHere, crossesNetwork;
   std::atomic<bool> hasLeft = false;
   std::mutex mutex; // of this rank alone; held in a call, which may block until all ranks have called
   std::optional<runtime::DeviceCommunicator> communicator; // none: this rank has left

@@ -21,10 +21,11 @@ namespace {
 /// What a rank says to ranks of other hosts. Of one size in all versions of this library.
 struct HostsNote {
   char magic[8] = {'K', 'O', 'L', 'O', 'N', 'C', 'C', 'L'};
-  uint32_t version = 1; // of what ranks exchange here
+  uint32_t version = 2; // of what ranks exchange here
   int32_t rank = 0;
   Note note;
-  char later[16] = {};
+  int32_t groupMs = 0; // KOLO_NCCL_GROUP_MS
+  char later[12] = {};
 };
 static_assert(sizeof(HostsNote) == 64);
 
@@ -70,7 +71,6 @@ void sayConnected(const Member &member, const HostCarrier &carrier) {
 
 /// Peers do not see stores to ordinary memory of AMD devices while a kernel runs, so there each rank is for itself.
 void connectOnHost(Member &member, Board &board, const std::vector<Note> &notes) {
-  member.areOnOneHost = true;
   bool isOneThread = std::ranges::all_of(notes, [&](const Note &each) { return each.thread == notes.front().thread; });
   if (isOneThread && real().kind == runtime::DeviceKind::Cuda) {
     member.carrier = localCarrier(member.key, member.size);
@@ -121,11 +121,60 @@ Status confirm(const AllGather &exchange, Member &member, const Status &own) {
   return {};
 }
 
+/// Ranks that are not on rank 0's host.
+std::vector<int> ranksElsewhere(const std::vector<HostsNote> &all) {
+  std::vector<int> remote;
+  for (const HostsNote &each : all)
+    if (each.note.host != all.front().note.host)
+      remote.push_back(each.rank);
+  return remote;
+}
+
+/// Connects rank 0 with ranks on other hosts, by which they agree on groups of sends and receives. Not Ok: the real
+/// library has failed.
+Status connectGroups(Member &member, const std::vector<HostsNote> &all, const AllGather &exchange) {
+  const char *why = whyNoGroups(member.size, std::ranges::count(all, 0, &HostsNote::groupMs) != 0);
+  if (why || !haveTableProgram()) {
+    member.groups.refuse(why ? why : "no program");
+    return {};
+  }
+  const std::vector<int> remote = ranksElsewhere(all);
+  Status failure;
+  auto gather = [&](const void *own, size_t sizeBytes, void *of) { return failure = exchange(own, sizeBytes, of); };
+  auto server = std::make_unique<GroupHub>(member.key, all.front().note.host, member.size, remote);
+  auto board = std::make_unique<RemoteBoard>(member.size);
+  const bool isRemote = std::ranges::binary_search(remote, member.rank);
+  auto take = [server = server.get(), board = board.get(), isRemote](int sender, std::span<const std::byte> message) {
+    return isRemote ? board->take(message) : server->take(sender, message);
+  };
+  Result<runtime::Hub> hub =
+      runtime::Hub::create(member.rank, member.size, remote, gather, take, {.timeoutMs = timeoutMs()});
+  if (!failure.isOk())
+    return failure;
+  if (!hub.isOk()) {
+    member.groups.refuse("ranks that Kolo cannot connect");
+    if (member.rank == 0)
+      print("groups of sends and receives between " + std::to_string(member.size) +
+            " ranks are forwarded: " + hub.status().message());
+  } else if (isRemote) {
+    board->setHub(std::move(hub).value());
+    member.groups.use(std::move(board));
+  } else if (member.rank == 0) {
+    Status started = server->start(std::move(hub).value());
+    if (!started.isOk())
+      print(started.message());
+    else
+      member.groups.serve(std::move(server), member);
+  }
+  return {};
+}
+
 /// A rank that compares itself by the real library alone. Not Ok: some rank has not.
 Status connectHosts(Member &member, const Note &own, const AllGather &exchange) {
   HostsNote mine;
   mine.rank = member.rank;
   mine.note = own;
+  mine.groupMs = groupMs().value_or(0);
   std::vector<HostsNote> all(static_cast<size_t>(member.size));
   std::vector<Note> notes;
   Status status = exchange(&mine, sizeof(mine), all.data());
@@ -133,6 +182,7 @@ Status connectHosts(Member &member, const Note &own, const AllGather &exchange) 
     status = parse(all, notes);
   if (!status.isOk())
     return status;
+  member.areOnHosts = true;
   member.whyNot = compare(notes);
   if (!*member.whyNot && !door()->hasNetworkPrograms())
     member.whyNot = "ranks on several hosts";
@@ -143,8 +193,11 @@ Status connectHosts(Member &member, const Note &own, const AllGather &exchange) 
   status = confirm(exchange, member, connected.status());
   if (status.isOk() && !member.whyNot) {
     sayConnected(member, **connected);
+    status = connectGroups(member, all, exchange);
+  }
+  if (status.isOk() && !member.whyNot)
     member.carrier = std::move(connected).value();
-  } else if (connected.isOk())
+  else if (connected.isOk())
     (void)(*connected)->leave(member.rank, Leave::Aborted);
   return status;
 }

@@ -108,6 +108,18 @@ std::string describe(const Shape &shape) {
   return shape.program.empty() ? text : text + ", program '" + shape.program + "'";
 }
 
+bool haveTableProgram() {
+  return std::ranges::any_of(door()->plugins(), [](const Plugin &plugin) {
+    return std::ranges::any_of(plugin.programs(), [](const ProgramInfo &info) {
+      return info.collective == runtime::CollectiveKind::AllToAll &&
+             std::ranges::any_of(info.meshes, [&](const std::vector<int64_t> &sizes) {
+               const runtime::Proof *proof = info.proofOf(sizes);
+               return proof && proof->takesTables;
+             });
+    });
+  });
+}
+
 Decision decide(const Shape &shape, int numRanks, const runtime::DeviceCommunicator *communicator) {
   const Caller caller{shape, numRanks, communicator};
   Decision decision;

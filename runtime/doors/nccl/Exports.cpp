@@ -42,7 +42,9 @@ KOLO_NCCL_EXPORT extern const char koloNcclDoor[] = "libkolo_nccl";
   KOLO_NCCL_EXPORT result pnccl##name parameters __attribute__((alias("nccl" #name)));
 #include "Api.def"
 
-/// RCCL's older name of ncclAlltoAll.
-KOLO_NCCL_EXPORT Code ncclAllToAll(const void *input, void *output, size_t count, int type, Comm comm, Stream stream)
-    __attribute__((alias("ncclAlltoAll")));
+// RCCL's older names of ncclAlltoAll and ncclAlltoAllv.
+KOLO_NCCL_EXPORT decltype(ncclAlltoAll) ncclAllToAll __attribute__((alias("ncclAlltoAll")));
+KOLO_NCCL_EXPORT decltype(ncclAlltoAll) pncclAllToAll __attribute__((alias("ncclAlltoAll")));
+KOLO_NCCL_EXPORT decltype(ncclAlltoAllv) ncclAllToAllv __attribute__((alias("ncclAlltoAllv")));
+KOLO_NCCL_EXPORT decltype(ncclAlltoAllv) pncclAllToAllv __attribute__((alias("ncclAlltoAllv")));
 }

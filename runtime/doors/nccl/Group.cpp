@@ -97,6 +97,11 @@ Code perform(const Group &ended) {
 bool isInGroup() { return group.depth != 0; }
 void queue(QueuedCall call) { group.calls.push_back(std::move(call)); }
 void queue(Transfer transfer) { group.transfers.push_back(std::move(transfer)); }
+Code performAlone(std::vector<Transfer> transfers) {
+  Group alone;
+  alone.transfers = std::move(transfers);
+  return perform(alone);
+}
 void queue(Registration registration) { group.registrations.push_back(std::move(registration)); }
 Code flush(std::shared_ptr<Member> member) {
   if (!isInGroup())

@@ -18,6 +18,9 @@ struct QueuedCall {
 
 /// A send or a receive, with NCCL's own numbers.
 struct Transfer {
+  /// Of a call that is many of them, the first one forwards all, and the others nothing.
+  enum class Part : uint8_t { None, First, Other };
+
   std::shared_ptr<Member> member; // null: the real library gets it at once
   uint8_t use;                    // sendsTo or receivesFrom: see GroupBoard.h
   void *memory;
@@ -25,6 +28,8 @@ struct Transfer {
   int type, peer;
   Comm comm;
   Stream stream;
+  Part part = Part::None;
+  std::function<Code()> whole = {}; // of the first part: forwards the call
 
   Code forward() const;
 };
@@ -33,6 +38,8 @@ bool isInGroup();
 void queue(QueuedCall call);
 void queue(Transfer transfer);
 void queue(Registration registration);
+/// As a group of these alone, outside of any.
+Code performAlone(std::vector<Transfer> transfers);
 /// Waits for the calls of a communicator that is carried: at once, or at the end of the group. Returns their failure.
 Code flush(std::shared_ptr<Member> member);
 /// The code of what became of a communicator's calls. The first failure of a communicator is said.

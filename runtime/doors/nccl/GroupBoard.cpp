@@ -21,17 +21,19 @@ constexpr int mostVain = 10;                  // after which waits get no shorte
 struct Rounds {
   uint32_t current = 1, lastCarried = 0; // of roundBits
   uint32_t shift = 0;                    // 1 << shift is the bound of the last one that was carried
+  bool haveOneLengthEach = true;         // its blocks
 
-  static constexpr int roundBits = 29, shiftBits = 6;
-  static constexpr uint64_t roundMask = (uint64_t(1) << roundBits) - 1;
+  static constexpr int roundBits = 28, shiftBits = 6;
+  static constexpr uint64_t roundMask = (uint64_t(1) << roundBits) - 1, shiftMask = (uint64_t(1) << shiftBits) - 1;
   static Rounds of(uint64_t word) {
     return {static_cast<uint32_t>(word & roundMask), static_cast<uint32_t>(word >> roundBits & roundMask),
-            static_cast<uint32_t>(word >> (2 * roundBits))};
+            static_cast<uint32_t>(word >> (2 * roundBits) & shiftMask), (word >> (2 * roundBits + shiftBits)) != 0};
   }
   uint64_t word() const {
-    return uint64_t(current) | uint64_t(lastCarried) << roundBits | uint64_t(shift) << (2 * roundBits);
+    return uint64_t(current) | uint64_t(lastCarried) << roundBits | uint64_t(shift) << (2 * roundBits) |
+           uint64_t(haveOneLengthEach) << (2 * roundBits + shiftBits);
   }
-  /// A number comes again after 2^29 rounds. Before that, the one of the last carried round becomes one that no rank is
+  /// A number comes again after 2^28 rounds. Before that, the one of the last carried round becomes one that no rank is
   /// in.
   void advance() {
     current = static_cast<uint32_t>((current + uint64_t(1)) & roundMask);
@@ -39,7 +41,7 @@ struct Rounds {
       lastCarried = static_cast<uint32_t>((current + roundMask / 2) & roundMask);
   }
 };
-static_assert(2 * Rounds::roundBits + Rounds::shiftBits == 64);
+static_assert(2 * Rounds::roundBits + Rounds::shiftBits < 64);
 
 uint64_t mix(uint64_t value) { // the finalizer of splitmix64
   value += 0x9e3779b97f4a7c15;
@@ -69,6 +71,10 @@ void pause(int &numLooks) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
+uint64_t lengthDigestOf(int sender, int receiver, int64_t numBytes) {
+  return digestOf(sender, receiver, ~static_cast<uint64_t>(numBytes));
+}
+
 int64_t boundOf(int64_t longest) { return int64_t(1) << shiftOf(longest); }
 
 /// What one rank says. It alone writes here.
@@ -76,7 +82,7 @@ struct alignas(64) GroupRow {
   std::atomic<uint32_t> round;   // that it has entered last
   std::atomic<uint32_t> hasLeft; // 1: it will enter none
   std::atomic<uint32_t> shift;
-  std::atomic<uint64_t> windows[2];
+  std::atomic<uint64_t> windows[2], lengths[2];
   std::atomic<uint64_t> sent, received; // sums of digests
   std::atomic<uint64_t> numEntered;     // groups
 };
@@ -142,8 +148,10 @@ void GroupBoard::enter(EnteredGroup group, std::chrono::milliseconds most) {
   // Nobody reads this for an earlier round to any effect: its word has changed.
   GroupRow &own = content.rows[rank];
   own.shift.store(shiftOf(entered.longest), relaxed);
-  for (size_t role : {size_t(0), size_t(1)})
+  for (size_t role : {size_t(0), size_t(1)}) {
     own.windows[role].store(entered.windows[role], relaxed);
+    own.lengths[role].store(entered.lengths[role], relaxed);
+  }
   own.sent.store(sent, relaxed);
   own.received.store(received, relaxed);
   own.numEntered.store(own.numEntered.load(relaxed) + 1, relaxed);
@@ -185,25 +193,28 @@ bool GroupBoard::isOver() const {
 GroupBoard::Entries GroupBoard::read() const {
   Entries entries;
   entries.areAllIn = entries.areInSameWindows = true;
-  uint64_t sent = 0, received = 0;
+  uint64_t sent = 0, received = 0, lengths = 0; // of lengths, what is sent without what is received
   for (const GroupRow *row = content.rows; row < content.rows + size; ++row) {
     entries.areAllIn &= row->round.load(std::memory_order_acquire) == enteredRound + 1;
     sent += row->sent.load(relaxed);
     received += row->received.load(relaxed);
+    lengths += row->lengths[0].load(relaxed) - row->lengths[1].load(relaxed);
     entries.shift = std::max(entries.shift, row->shift.load(relaxed));
     for (size_t role : {size_t(0), size_t(1)})
       entries.areInSameWindows &= row->windows[role].load(relaxed) == content.rows->windows[role].load(relaxed);
   }
   entries.fit = sent == received;
+  entries.haveOneLengthEach = lengths == 0;
   return entries;
 }
 
-/// Ends the round, if nobody has ended it.
-void GroupBoard::end(uint64_t seen, std::optional<uint32_t> carriedShift) {
+/// Ends the round, if nobody has ended it. `carried`: what all ranks carry; null: some rank forwards its group.
+void GroupBoard::end(uint64_t seen, const Entries *carried) {
   Rounds rounds = Rounds::of(seen);
-  if (carriedShift) {
+  if (carried) {
     rounds.lastCarried = rounds.current;
-    rounds.shift = *carriedShift;
+    rounds.shift = carried->shift;
+    rounds.haveOneLengthEach = carried->haveOneLengthEach;
   }
   rounds.advance();
   content.rounds.compare_exchange_strong(seen, rounds.word());
@@ -216,7 +227,7 @@ void GroupBoard::decide(uint64_t seen) {
   // Groups of all ranks that do not fit: some have come from the group before, and will see that it is over.
   givesUp = isFull ? !entries.areInSameWindows : isOver() || Clock::now() >= until;
   if (isFull || givesUp)
-    end(seen, givesUp ? std::nullopt : std::optional(entries.shift));
+    end(seen, givesUp ? nullptr : &entries);
 }
 
 std::optional<GroupVerdict> GroupBoard::look() {
@@ -225,7 +236,7 @@ std::optional<GroupVerdict> GroupBoard::look() {
   const Rounds rounds = Rounds::of(content.rounds.load(std::memory_order_acquire));
   if (rounds.current == enteredRound)
     return std::nullopt;
-  GroupVerdict verdict{rounds.lastCarried == enteredRound, int64_t(1) << rounds.shift};
+  GroupVerdict verdict{rounds.lastCarried == enteredRound, int64_t(1) << rounds.shift, rounds.haveOneLengthEach};
   if (!verdict.isCarried && !givesUp) { // it was ended for another group
     enterRound();
     return std::nullopt;

@@ -14,6 +14,7 @@
 // later one is carried before all of them have read that.
 #pragma once
 
+#include "GroupAgreement.h"
 #include "SharedMemory.h"
 
 #include <chrono>
@@ -24,62 +25,32 @@
 
 namespace kolo::nccl {
 
-/// What a rank's group does with a peer: a sum of these.
-using PeerUse = uint8_t;
-inline constexpr PeerUse sendsTo = 1, receivesFrom = 2;
-
-/// A group of sends and receives, as its rank enters it.
-struct EnteredGroup {
-  std::vector<PeerUse> peers; // by rank
-  int64_t longest = 0;        // of all blocks, in bytes
-  uint64_t windows[2] = {};   // of what is sent, and of what is received: see Carrier::examine
-};
-
 /// What all blocks are bounded by if the longest of them has so many bytes. Few bounds make few shapes of calls.
 int64_t boundOf(int64_t longest);
 
-/// Between looks of a thread: spins, then yields, then sleeps. `numLooks`: 0 at first.
-void pause(int &numLooks);
-
-/// What became of a group that was entered.
-struct GroupVerdict {
-  bool isCarried = false;
-  int64_t bound = 0;      // at least as long as the longest block of any rank; the same on all ranks
-  bool isTimeout = false; // this rank has waited in vain
-};
-
 struct GroupBoardMemory;
 
-/// For one thread at a time, but for `leave`.
-class GroupBoard {
+class GroupBoard final : public GroupAgreement {
 public:
   static constexpr int mostRanks = 256;
 
-  /// Opens or makes the memory. All ranks are on `host`, and at most mostRanks. Errors as for SharedMemory::open.
+  /// Opens or makes the memory. At most mostRanks; all of them are on `host`, or somebody there acts for them. Errors
+  /// as for SharedMemory::open.
   static runtime::Result<std::unique_ptr<GroupBoard>> open(const Key &key, uint64_t host, int rank, int size);
 
-  /// Counts sends and receives that are decided without an agreement. Never blocks. `peers`: as in EnteredGroup.
-  void count(std::span<const PeerUse> peers);
-  void count(int peer, PeerUse use);
-  /// Enters a group, which names all other ranks. Never blocks. `look` follows until it knows the outcome. This rank
-  /// gives up after `most`. After each time that it has waited in vain it waits for half as long, but for 1 ms at
-  /// least. It waits in full again when the others have entered as many groups as this rank has since its last one, or
-  /// when a group was carried.
-  void enter(EnteredGroup group, std::chrono::milliseconds most);
-  /// The outcome, if it is known. It is the same on all ranks that take part in the group. Then the group's sends and
-  /// receives are counted. Never blocks. A thread looks for all its ranks in turns, since they may be peers.
-  std::optional<GroupVerdict> look();
-  /// The rank goes away: nobody waits for it, and it waits for nobody. Never blocks; for any thread.
-  void leave();
-  bool hasLeft() const;
-  /// Removes the memory's name: a rank that has not opened it will not find it.
-  void hide() { memory.hide(); }
+  void count(std::span<const PeerUse> peers) override;
+  void count(int peer, PeerUse use) override;
+  void enter(EnteredGroup group, std::chrono::milliseconds most) override;
+  std::optional<GroupVerdict> look() override;
+  void leave() override;
+  bool hasLeft() const override;
+  void hide() override { memory.hide(); }
 
 private:
   using Clock = std::chrono::steady_clock;
   GroupBoard(SharedMemory opened, int ownRank, int numRanks);
   struct Entries {
-    bool areAllIn = false, fit = false, areInSameWindows = false;
+    bool areAllIn = false, fit = false, areInSameWindows = false, haveOneLengthEach = false;
     uint32_t shift = 0; // 1 << shift bounds the blocks
   };
   bool isOver() const;
@@ -87,7 +58,7 @@ private:
   void enterRound();
   Entries read() const;
   void decide(uint64_t seen);
-  void end(uint64_t seen, std::optional<uint32_t> carriedShift);
+  void end(uint64_t seen, const Entries *carried);
 
   SharedMemory memory;
   GroupBoardMemory &content;

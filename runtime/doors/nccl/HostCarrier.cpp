@@ -43,10 +43,12 @@ Result<std::shared_ptr<HostCarrier>> HostCarrier::connect(const runtime::AllGath
   return std::shared_ptr<HostCarrier>(new HostCarrier(size, hasPeersHere, std::move(made).value()));
 }
 
-/// Blocks of their own lengths run in one piece, and internal memory has room for a longest one in place of each.
+/// Blocks of their own lengths run in one piece, and internal memory, or an inbox, has room for a longest one in place
+/// of each.
 bool HostCarrier::isTooLarge(const Shape &shape) const {
   constexpr int64_t most = int64_t(64) << 20;
-  return shape.hasTables && shape.memory == MemoryKind::Ordinary && shape.count > most / numRanks;
+  const bool isCopied = shape.memory == MemoryKind::Ordinary || crossesNetwork;
+  return shape.hasTables && isCopied && shape.count > most / numRanks;
 }
 
 constexpr const char *tooLarge = "blocks too large for Kolo to copy";

@@ -74,10 +74,10 @@ Code add(const Creation &creation) {
   if (member->rank == 0 && door()->logLevel() != LogLevel::Off)
     print((member->isNonBlocking ? "communicator: " : "communicator of " + std::to_string(member->size) + " ranks: ") +
           (!member->carrier ? std::string("forwarded: ") + member->whyNot
-           : member->areOnOneHost
-               ? "carried where a plugin has a program"
-               : "carried where a plugin has a program; groups of sends and receives are forwarded: ranks on several "
-                 "hosts"));
+           : member->groups.whyNot()
+               ? std::string("carried where a plugin has a program; groups of sends and receives are forwarded: ") +
+                     member->groups.whyNot()
+               : "carried where a plugin has a program"));
   std::unique_lock lock(registry().mutex);
   registry().members[comm] = std::move(member);
   ++registry().numRemoved; // of an older communicator with this handle
@@ -122,16 +122,48 @@ void Member::hideBoards() {
   boards.clear();
 }
 
-GroupBoard *GroupAccess::board(const Member &member) {
+const char *whyNoGroups(int numRanks, bool hasNoTime) {
+  return numRanks > GroupBoard::mostRanks ? "too many ranks" : hasNoTime ? "KOLO_NCCL_GROUP_MS=0" : nullptr;
+}
+
+const char *GroupAccess::whyNot() {
+  std::scoped_lock lock(mutex);
+  return refusal;
+}
+
+void GroupAccess::refuse(const char *why) {
+  std::scoped_lock lock(mutex);
+  refusal = why;
+  isClosed = true;
+}
+
+/// Opens the board, too, so that its name is gone at the end of the process.
+void GroupAccess::serve(std::unique_ptr<GroupHub> server, const Member &member) {
+  {
+    std::scoped_lock lock(mutex);
+    hub = std::move(server);
+  }
+  (void)board(member);
+}
+
+void GroupAccess::use(std::unique_ptr<GroupAgreement> agreement) {
+  std::scoped_lock lock(mutex);
+  opened = std::move(agreement);
+}
+
+GroupAgreement *GroupAccess::board(const Member &member) {
   std::scoped_lock lock(mutex);
   if (opened || isClosed)
     return opened.get();
-  isClosed = !member.areOnOneHost || member.size > GroupBoard::mostRanks || groupMs() == 0;
-  if (isClosed)
+  if (const char *why = whyNoGroups(member.size, groupMs() == 0)) {
+    refusal = why;
+    isClosed = true;
     return nullptr;
+  }
   Result<std::unique_ptr<GroupBoard>> made =
       GroupBoard::open(member.key, ownNote(false).host, member.rank, member.size);
   isClosed = !made.isOk();
+  refusal = isClosed ? "no shared memory" : nullptr;
   if (made.isOk())
     opened = std::move(made).value();
   else
@@ -143,8 +175,11 @@ GroupBoard *GroupAccess::board(const Member &member) {
 void GroupAccess::leave() {
   std::scoped_lock lock(mutex);
   isClosed = true;
+  refusal = "communicator that was aborted";
   if (opened)
     opened->leave();
+  if (hub)
+    hub->close();
 }
 
 void GroupAccess::hideAtEnd() {

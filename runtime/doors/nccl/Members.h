@@ -3,7 +3,8 @@
 #pragma once
 
 #include "Carrier.h"
-#include "GroupBoard.h"
+#include "GroupHub.h"
+#include "RemoteBoard.h"
 
 #include <unistd.h>
 
@@ -15,11 +16,21 @@ namespace kolo::nccl {
 
 struct Member;
 
+/// Why so many ranks cannot agree on groups of sends and receives; null: they can. `hasNoTime`: to wait for each other.
+const char *whyNoGroups(int numRanks, bool hasNoTime);
+
 /// A rank's way to the board on which ranks agree on groups of sends and receives. For any thread.
 class GroupAccess {
 public:
-  /// The first call opens the board. Null: such groups are forwarded, because ranks are on several hosts, for example.
-  GroupBoard *board(const Member &member);
+  /// Such groups are forwarded. `why`: for a log.
+  void refuse(const char *why);
+  /// Where ranks are on several hosts: this one acts for the others, or has another one act for it.
+  void serve(std::unique_ptr<GroupHub> server, const Member &member);
+  void use(std::unique_ptr<GroupAgreement> agreement);
+  /// The first call opens the board of this host, if this rank has nothing else. Null: such groups are forwarded.
+  GroupAgreement *board(const Member &member);
+  /// Why they are; null: they may be carried.
+  const char *whyNot();
   /// This rank takes part in no group any more.
   void leave();
   /// At the end of the process: where some rank has not come to the board yet, its name is still there.
@@ -27,7 +38,9 @@ public:
 
 private:
   std::mutex mutex;
-  std::unique_ptr<GroupBoard> opened;
+  std::unique_ptr<GroupAgreement> opened;
+  std::unique_ptr<GroupHub> hub; // null: this rank acts for no other one
+  const char *refusal = nullptr;
   bool isClosed = false;      // none is opened any more
   const pid_t pid = getpid(); // a child that was forked ends alone
 };
@@ -43,7 +56,7 @@ struct Member {
   int64_t numSplits = 0, numShrinks = 0;
   std::atomic<Code> failure = Code::Success; // that was said
   std::map<Window, void *> windows;          // the begin of each window that peers access directly
-  bool areOnOneHost = false;                 // all ranks
+  bool areOnHosts = false;                   // ranks, on several
   GroupAccess groups;
   const char *saidOfGroups = nullptr; // why a group of sends and receives was forwarded, as it was said last
 

@@ -25,7 +25,7 @@ namespace {
   X(AllGather, AllGather)                                                                                              \
   X(AllReduce, AllReduce)                                                                                              \
   X(AllToAll, AlltoAll)                                                                                                \
-  Y(AllToAllv)                                                                                                         \
+  X(AllToAllv, AlltoAllv)                                                                                              \
   X(Broadcast, Broadcast)                                                                                              \
   X(Gather, Gather)                                                                                                    \
   X(Reduce, Reduce)                                                                                                    \
@@ -66,7 +66,7 @@ namespace {
   X(CommWindowRegister, CommWindowRegister)                                                                            \
   X(CommWindowDeregister, CommWindowDeregister)                                                                        \
   X(AlltoAll, AlltoAll)                                                                                                \
-  Y(AlltoAllv)                                                                                                         \
+  X(AlltoAllv, AlltoAllv)                                                                                              \
   X(CommRevoke, CommRevoke)                                                                                            \
   X(CommSuspend, CommSuspend)                                                                                          \
   X(CommResume, CommResume)                                                                                            \
@@ -167,7 +167,8 @@ std::string refuse(const RcclTable *table, uint64_t version, uint64_t instance, 
   const bool hasNewName = functionAt(*table, offsetof(RcclTable, AlltoAll));
   for (const auto &entry : entries)
     if (entry.ours && entry.offset < table->sizeBytes && !functionAt(*table, entry.offset) &&
-        !(hasNewName && entry.offset == offsetof(RcclTable, AllToAll)))
+        !(hasNewName &&
+          (entry.offset == offsetof(RcclTable, AllToAll) || entry.offset == offsetof(RcclTable, AllToAllv))))
       return std::string("it has no ") + entry.theirs;
   return findMisplaced(*table);
 }

@@ -140,8 +140,12 @@ std::string refuse(const Found &found, Real &real) {
 #define KOLO_NCCL_FORWARDED(since, result, name, parameters, arguments)                                                \
   real.functions.name = reinterpret_cast<result(*) parameters>(dlsym(found.handle, "nccl" #name));
 #include "Api.def"
-  if (!real.functions.AlltoAll) // RCCL's older name
-    real.functions.AlltoAll = reinterpret_cast<decltype(RealFunctions::AlltoAll)>(dlsym(found.handle, "ncclAllToAll"));
+  auto findOlder = [&]<class Function>(Function &function, const char *name) {
+    if (!function)
+      function = reinterpret_cast<Function>(dlsym(found.handle, name));
+  };
+  findOlder(real.functions.AlltoAll, "ncclAllToAll"); // RCCL's older names
+  findOlder(real.functions.AlltoAllv, "ncclAllToAllv");
   Inside inside;
   Code code = real.functions.GetVersion(&real.version);
   if (code != Code::Success || real.version < 2000 || real.version >= 30000)

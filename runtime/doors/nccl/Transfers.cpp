@@ -19,18 +19,16 @@ size_t roleOf(const Transfer &transfer) { return transfer.use == sendsTo ? 0 : 1
 uintptr_t addressOf(const Transfer &transfer) { return reinterpret_cast<uintptr_t>(transfer.memory); }
 
 /// Whether this rank's transfers are counted: the others are left to the real library, which refuses wrong arguments.
-GroupBoard *boardFor(const Transfer &transfer, Member *member) {
-  constexpr int numTypes = std::size(typeBytes);
-  constexpr size_t mostElements = size_t(1) << 56;
-  if (!member || !member->carrier || transfer.peer < 0 || transfer.peer >= member->size || transfer.type < 0 ||
-      transfer.type >= numTypes || transfer.count > mostElements)
+GroupAgreement *boardFor(const Transfer &transfer, Member *member) {
+  if (!member || !member->carrier || transfer.peer < 0 || transfer.peer >= member->size ||
+      bytesOfType(transfer.type) == 0 || transfer.count > mostElements)
     return nullptr;
   return member->groups.board(*member);
 }
 
 Code start(Transfer transfer, Comm comm) {
   transfer.comm = comm;
-  if (GroupBoard *board = boardFor(transfer, lookUp(comm))) {
+  if (GroupAgreement *board = boardFor(transfer, lookUp(comm))) {
     if (isInGroup()) {
       transfer.member = findMember(comm);
       queue(std::move(transfer));
@@ -43,7 +41,13 @@ Code start(Transfer transfer, Comm comm) {
 
 } // namespace
 
+size_t bytesOfType(int type) {
+  return type >= 0 && type < static_cast<int>(std::size(typeBytes)) ? typeBytes[type] : 0;
+}
+
 Code Transfer::forward() const {
+  if (part != Part::None)
+    return part == Part::First ? whole() : Code::Success;
   return use == sendsTo ? nccl::forward(real().functions.Send, "ncclSend", static_cast<const void *>(memory), count,
                                         type, peer, comm, stream)
                         : nccl::forward(real().functions.Recv, "ncclRecv", memory, count, type, peer, comm, stream);
@@ -94,6 +98,9 @@ void TransferGroup::addBlocks() {
     counts[role][peer] = static_cast<int64_t>(numBytes);
     places[role][peer] = static_cast<int64_t>(place);
     sizeBytes[role] = std::max(sizeBytes[role], place + numBytes);
+    const int rank = member().rank;
+    entered.lengths[role] +=
+        lengthDigestOf(role == 0 ? rank : each.peer, role == 0 ? each.peer : rank, counts[role][peer]);
     entered.longest = std::max(entered.longest, counts[role][peer]);
   }
   tables = {{counts[0], places[0]}, {counts[1], places[1]}};
@@ -145,7 +152,11 @@ bool TransferGroup::examine() {
 }
 
 void TransferGroup::begin() {
-  isPending = consider() && examine();
+  const bool mayBeWhole = consider();
+  for (const Transfer &each : transfers)
+    if (!mayBeWhole && each.part == Transfer::Part::First)
+      countForwarded("group with other calls");
+  isPending = mayBeWhole && examine();
   if (isPending)
     board().enter(entered, std::chrono::milliseconds(groupMs().value_or(0)));
   else
@@ -158,6 +169,9 @@ bool TransferGroup::look() {
   if (!verdict)
     return !isPending;
   isPending = false;
+  failure = failureOf(*verdict);
+  if (failure != Code::Success)
+    return true;
   isCarried = verdict->isCarried;
   carried.shape.count = verdict->bound;
   if (!isCarried)
@@ -165,7 +179,23 @@ bool TransferGroup::look() {
   return true;
 }
 
+/// On one host, the call itself finds which block has two lengths.
+Code TransferGroup::failureOf(const GroupVerdict &verdict) const {
+  const std::string rank = "rank " + std::to_string(member().rank) + ": ";
+  if (!verdict.failure.isOk()) {
+    (void)transfers.front().member->leave(Leave::Aborted); // ranks that carry the group must not wait for this one
+    return fail(codeOf(verdict.failure), rank + verdict.failure.message());
+  }
+  if (verdict.isCarried && !verdict.hasOneLengthEach && member().areOnHosts)
+    return fail(Code::InvalidArgument, rank +
+                                           "a group of sends and receives between ranks on several hosts: some block "
+                                           "has another length where it is sent than where it is received");
+  return Code::Success;
+}
+
 Code TransferGroup::forward() const {
+  if (failure != Code::Success)
+    return failure;
   if (board().hasLeft())
     return fail(Code::RemoteError, "rank " + std::to_string(member().rank) +
                                        ": a group of sends and receives: this communicator was aborted");

@@ -3,13 +3,18 @@
 #pragma once
 
 #include "Group.h"
-#include "GroupBoard.h"
+#include "GroupAgreement.h"
 
 #include <array>
 #include <span>
 #include <vector>
 
 namespace kolo::nccl {
+
+/// Of an element, by NCCL's number of its type; 0: there is no such type.
+size_t bytesOfType(int type);
+/// Of a block; a larger number is left to the real library.
+inline constexpr size_t mostElements = size_t(1) << 56;
 
 /// Those of one rank in one group. Its blocks live as long as it, at one address.
 class TransferGroup {
@@ -35,12 +40,14 @@ private:
   void addBlocks();
   bool lieApart() const;
   void refuse(const char *why);
+  Code failureOf(const GroupVerdict &verdict) const;
   const Member &member() const { return *transfers.front().member; }
-  GroupBoard &board() const { return *transfers.front().member->groups.board(member()); }
+  GroupAgreement &board() const { return *transfers.front().member->groups.board(member()); }
 
   const std::vector<Transfer> transfers;
   const bool isAlone;
   bool isPending = false, isCarried = false;
+  Code failure = Code::Success; // of this rank, which neither carries nor forwards the group
   EnteredGroup entered;
   std::vector<int64_t> counts[2], places[2]; // in bytes, of what is sent and of what is received, by peer
   std::array<size_t, 2> sizeBytes = {};      // from the first block to the end of the last one
