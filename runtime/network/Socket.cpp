@@ -207,6 +207,8 @@ Socket::~Socket() {
   close(fd);
 }
 
+bool isPassingLack(int errnoValue) { return errnoValue == ENOBUFS || errnoValue == ENOMEM; }
+
 Status Socket::sendAll(const void *bytes, size_t sizeBytes, Clock::time_point deadline) {
   const auto *next = static_cast<const char *>(bytes);
   while (sizeBytes > 0) {
@@ -216,6 +218,10 @@ Status Socket::sendAll(const void *bytes, size_t sizeBytes, Clock::time_point de
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (!waitReady(fd, POLLOUT, deadline))
         return error(StatusCode::Timeout, "sending: timed out");
+      continue;
+    }
+    if (sent < 0 && isPassingLack(errno) && Clock::now() < deadline) {
+      std::this_thread::sleep_for(restWithoutMemory);
       continue;
     }
     if (sent < 0)

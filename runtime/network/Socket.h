@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +59,10 @@ bool standsForLoopback(const std::string &host);
 std::string numeric(const sockaddr *address);
 /// Tries once to connect. SystemError, Timeout, InvalidArgument as for listenAt. The message has the numeric address.
 Result<Socket> connectTo(const Address &address, Clock::time_point deadline);
+/// Whether a send failed because the kernel lacks memory for it now. The connection is as it was.
+bool isPassingLack(int errnoValue);
+/// Until it may have some again.
+inline constexpr std::chrono::milliseconds restWithoutMemory{5};
 /// Milliseconds until the deadline, at least 0.
 int millisecondsUntil(Clock::time_point deadline);
 

@@ -14,9 +14,6 @@ namespace {
 
 constexpr size_t mostMessagesPerCall = 32;
 
-/// The kernel lacks memory for it now. The connection is as it was.
-bool isPassingLack(int errnoValue) { return errnoValue == ENOBUFS || errnoValue == ENOMEM; }
-
 } // namespace
 
 Status lost(int peer, int errnoValue) {

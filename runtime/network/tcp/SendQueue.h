@@ -29,7 +29,6 @@ public:
   bool isEmpty() const { return numWaiting.load(std::memory_order_acquire) == 0; }
   /// Whether the kernel had no memory to send just now.
   bool rests() const { return Clock::now().time_since_epoch().count() < sendAgain.load(std::memory_order_acquire); }
-  static constexpr std::chrono::milliseconds restWithoutMemory{5};
   /// Whether the first `count` messages that were queued are with the kernel.
   bool hasSent(uint64_t count) const { return numSent.load(std::memory_order_acquire) >= count; }
   uint64_t numSentSoFar() const { return numSent.load(std::memory_order_acquire); }
