@@ -4,6 +4,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 from tool import KOLO, ToolTest
@@ -94,6 +95,24 @@ class Preload(ToolTest):
             for word, path in (("./start", os.environ["PATH"]), ("start", ":" + os.environ["PATH"])):
                 text = self.succeeds("preload", "--print", "--", word, "./app", LD_PRELOAD="", PATH=path)
                 self.assertEqual(text, f"LD_PRELOAD={door('mpich')}\n")
+        self.assertFalse(os.path.exists(self.file("ran")))
+
+    def test_runs_no_loader_that_anybody_may_have_put_there(self):
+        self.write("loader", f"#!/bin/sh\ntouch {self.file('ran')}\n")
+        os.chmod(self.file("loader"), 0o755)
+        with open(shutil.which("true"), "rb") as file:
+            executable = file.read()
+        at = executable.index(b"/ld-linux-")
+        start, end = executable.rindex(b"\0", 0, at) + 1, executable.index(b"\0", at)
+        link = tempfile.mktemp(prefix="/tmp/", dir="")  # as short as the path of the loader
+        os.symlink(self.file("loader"), link)
+        self.addCleanup(os.remove, link)
+        named = executable[:start] + link.encode().ljust(end - start, b"\0") + executable[end:]
+        with open(self.file("app"), "wb") as file:
+            file.write(named)
+        os.chmod(self.file("app"), 0o755)
+        self.assertLessEqual(len(link), end - start)
+        self.refuses(2, "preload", "--print", "--", "./app", says="no word of './app' loads an MPI")
         self.assertFalse(os.path.exists(self.file("ran")))
 
     def test_finds_libraries_without_a_program_of_path(self):

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,11 +72,37 @@ static std::string loaderOf(const std::string &executable) {
   return "";
 }
 
+/// Whether nobody but root can have put this file there. A folder that others may write is anybody's; one that a group
+/// may write must be sticky.
+static bool isOfRoot(const std::string &path) {
+  std::error_code problem;
+  fs::path at = fs::canonical(path, problem);
+  while (!problem) {
+    struct stat info = {};
+    if (stat(at.c_str(), &info) != 0 || info.st_uid != 0 || (info.st_mode & S_IWOTH) ||
+        ((info.st_mode & S_IWGRP) && !(info.st_mode & S_ISVTX)))
+      return false;
+    if (at == at.root_path())
+      return true;
+    at = at.parent_path();
+  }
+  return false;
+}
+
+/// An executable may name any program as its loader, and that would run.
+static bool isLoader(const std::string &path) {
+  static const std::string own = loaderOf("/proc/self/exe");
+  std::error_code ignored;
+  const std::string name = fs::canonical(path, ignored).filename();
+  const bool isNamedSo = name.starts_with("ld") && name.find(".so") != std::string::npos;
+  return fs::equivalent(path, own, ignored) || (isNamedSo && isOfRoot(path));
+}
+
 /// As the program ldd says it, which is a script that starts several loaders to find the right one.
 static std::optional<std::string> librariesOf(const std::string &executable) {
   static std::map<std::string, std::optional<std::string>> known;
   auto [entry, isNew] = known.try_emplace(executable);
-  if (std::string loader = isNew ? loaderOf(executable) : ""; !loader.empty())
+  if (std::string loader = isNew ? loaderOf(executable) : ""; !loader.empty() && isLoader(loader))
     entry->second = outputOf({loader, "--list", executable});
   return entry->second;
 }
