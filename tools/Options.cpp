@@ -4,8 +4,7 @@
 #include "tools/compile/Schedules.h"
 #include "tools/run/Data.h"
 
-#include "llvm/Support/FileUtilities.h"
-#include "llvm/Support/raw_ostream.h"
+#include "targets/AtomicFile.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -172,15 +171,7 @@ void checkRegular(const std::string &path, const std::string &flag) {
 }
 
 void writeWhole(const std::string &path, const std::string &text, const std::string &flag) {
-  llvm::Error problem = llvm::writeToOutput(path, [&](llvm::raw_ostream &stream) {
-    auto &file = static_cast<llvm::raw_fd_ostream &>(stream); // as for every regular file
-    file << text;
-    file.flush();
-    std::error_code code = file.error();
-    file.clear_error(); // or its destructor ends the process
-    return llvm::errorCodeToError(code);
-  });
-  if (problem)
+  if (llvm::Error problem = writeAtomically(path, llvm::StringRef(text), 0666))
     throw ToolError(ExitCode::Usage, flag + ": cannot write " + path + ": " + llvm::toString(std::move(problem)));
 }
 

@@ -1,12 +1,11 @@
 // An object file, a manifest and a footer become a plugin file. The linker is lld, in process.
+#include "targets/AtomicFile.h"
 #include "targets/Linker.h"
 #include "targets/package/Internal.h"
 
 #include "kolo/runtime/PluginAbi.h"
 
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/raw_ostream.h"
 
 #include <cstring>
 
@@ -19,27 +18,6 @@ static uint64_t fnv1a(StringRef bytes) {
   for (unsigned char byte : bytes.bytes())
     hash = (hash ^ byte) * 0x100000001b3u;
   return hash;
-}
-
-/// Writes all of it, or reports an error and leaves `path` as it was. Others than the user never may write the file,
-/// whatever the umask is: it is code that will be loaded.
-static Error writeAtomically(StringRef path, ArrayRef<StringRef> pieces) {
-  if (path == "/dev/null")
-    return Error::success();
-  unsigned mode = sys::fs::owner_read | sys::fs::owner_write | sys::fs::group_read | sys::fs::others_read;
-  Expected<sys::fs::TempFile> file = sys::fs::TempFile::create(path + ".temp-stream-%%%%%%", mode);
-  if (!file)
-    return file.takeError();
-  raw_fd_ostream stream(file->FD, /*shouldClose=*/false);
-  for (StringRef piece : pieces)
-    stream << piece;
-  stream.flush();
-  std::error_code code = stream.error();
-  stream.clear_error(); // or its destructor ends the process
-  if (!code)
-    return file->keep(path);
-  consumeError(file->discard());
-  return errorCodeToError(code);
 }
 
 Error linkPlugin(const cpu::HostCode &host, const std::string &manifest, const PackRequest &request) {
@@ -60,7 +38,11 @@ Error linkPlugin(const cpu::HostCode &host, const std::string &manifest, const P
   footer.footerBytes = sizeof(footer);
   std::memcpy(footer.magic, KOLO_PLUGIN_MAGIC, sizeof(footer.magic));
   StringRef end(reinterpret_cast<const char *>(&footer), sizeof(footer));
-  if (Error problem = writeAtomically(request.path, {body, end}))
+  if (request.path == "/dev/null")
+    return Error::success();
+  // Others than the user never may write the file, whatever the umask is: it is code that will be loaded.
+  constexpr unsigned mode = 0644;
+  if (Error problem = writeAtomically(request.path, {body, end}, mode))
     return createStringError("cannot write " + request.path + ": " + toString(std::move(problem)));
   return Error::success();
 }
