@@ -6,6 +6,8 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
 
+#include <cctype>
+
 using namespace mlir;
 
 namespace kolo {
@@ -96,7 +98,22 @@ LogicalResult verifyLoops(Operation *program, StringRef label) {
   return failure(result.wasInterrupted());
 }
 
+/// Messages, manifests and pages repeat names, and a terminal would obey control characters.
+static LogicalResult verifyName(Operation *op, StringRef name, StringRef label) {
+  if (llvm::none_of(name, [](unsigned char each) { return std::iscntrl(each); }))
+    return success();
+  std::string shown;
+  llvm::raw_string_ostream stream(shown);
+  llvm::printEscapedString(name, stream);
+  return op->emitError() << label << "_c0: a name has control characters: '" << shown << "'";
+}
+
 LogicalResult verifyProgramShape(Operation *op, const ProgramShape &shape, StringRef label) {
+  if (failed(verifyName(op, SymbolTable::getSymbolName(op).getValue(), label)))
+    return failure();
+  for (StringAttr dim : shape.mesh.getAsRange<StringAttr>())
+    if (failed(verifyName(op, dim.getValue(), label)))
+      return failure();
   size_t numDims = shape.mesh.size();
   llvm::SmallDenseSet<Attribute> names(shape.mesh.begin(), shape.mesh.end());
   if (numDims < 1 || numDims > 4 || names.size() != numDims)

@@ -127,6 +127,10 @@ Error cannotMake(const std::string &directory, int code) {
 Expected<TemporaryFolder> TemporaryFolder::create() {
   SmallString<128> directory;
   sys::path::system_temp_directory(/*ErasedOnReboot=*/true, directory);
+  std::error_code problem;
+  directory = std::filesystem::absolute(directory.str().str(), problem).string(); // programs take -d for an option
+  if (problem)
+    return cannotMake(directory.str().str(), problem.value());
   static std::once_flag isPrepared;
   std::call_once(isPrepared, [&] {
     removeStale(directory.str().str());

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
 
 namespace kolo::tools {
 
@@ -16,8 +18,25 @@ static std::string helpHint(const CLI::App &app) {
   return " (kolo " + (chosen.empty() ? "" : chosen.front()->get_name() + " ") + "--help)";
 }
 
-static int fail(const char *message, ExitCode code) {
-  std::fprintf(stderr, "%s\n", message);
+/// Messages quote files that nobody vouches for, and a terminal obeys control characters: those of ASCII and of
+/// Latin-1, the latter in UTF-8. Lines and tabs stay.
+static std::string withoutControls(std::string_view message) {
+  std::string shown;
+  for (size_t at = 0; at < message.size(); ++at) {
+    const auto byte = static_cast<unsigned char>(message[at]);
+    const auto next = static_cast<unsigned char>(at + 1 < message.size() ? message[at + 1] : 0);
+    const bool isLong = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+    const bool isControl = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f || isLong;
+    char escaped[8];
+    std::snprintf(escaped, sizeof(escaped), "\\u%04x", isLong ? next : byte);
+    shown += isControl ? escaped : std::string(1, message[at]);
+    at += isLong ? 1 : 0;
+  }
+  return shown;
+}
+
+static int fail(const std::string &message, ExitCode code) {
+  std::fprintf(stderr, "%s\n", withoutControls(message).c_str());
   return int(code);
 }
 
@@ -38,17 +57,17 @@ static int run(int argc, char **argv, void (*addCommands)(CLI::App &app), CheckO
   } catch (const CLI::Success &success) {
     return app.exit(success); // --help and --version
   } catch (const CLI::ParseError &error) {
-    return fail((std::string("kolo: ") + error.what() + helpHint(app)).c_str(), ExitCode::Usage);
+    return fail(std::string("kolo: ") + error.what() + helpHint(app), ExitCode::Usage);
   } catch (const ToolError &error) {
     std::string text = error.what();
     if (text.empty())
       return int(error.code());
     // An author's mistakes begin with their own place, so that editors find it.
-    return fail(error.code() == ExitCode::Refused ? text.c_str() : ("kolo: " + text).c_str(), error.code());
+    return fail(error.code() == ExitCode::Refused ? text : "kolo: " + text, error.code());
   } catch (const std::exception &error) {
     if (std::ferror(stdout)) // {fmt} throws for that
       return failToWrite();
-    return fail((std::string("kolo: ") + error.what()).c_str(), ExitCode::Failed);
+    return fail(std::string("kolo: ") + error.what(), ExitCode::Failed);
   }
   return int(ExitCode::Ok);
 }

@@ -212,6 +212,26 @@ class Sources(ToolTest):
             self.refuses(2, "compile", what, "--mesh", "rank=4", TMPDIR="/nonexistent", says="temporary file")
             self.assertNotIn("two.so", self.listing())
 
+    def test_a_temporary_folder_that_looks_like_an_option(self):
+        os.mkdir(self.file("-d"))
+        self.succeeds("compile", "ringAllGather", "--mesh", "rank=2", "-o", "x.so", TMPDIR="-d")
+        self.assertEqual(os.listdir(self.file("-d")), [])
+
+    def test_names_with_control_characters(self):
+        self.succeeds("compile", "ringAllGather", "--mesh", "rank=2", "--emit", "choreography", "-o", "ring.mlir")
+        with open(self.file("ring.mlir")) as file:
+            text = file.read()
+        self.assertIn("@ringAllGather ", text)
+        self.write("name.mlir", text.replace("@ringAllGather ", '@"evil\\1B[2J" '))
+        self.write("dim.mlir", text.replace('["rank"]', '["ra\\1B[2Jnk"]'))
+        for name in ("name", "dim"):
+            self.refuses(1, "compile", f"{name}.mlir", "-o", "x.so", says="a name has control characters: ")
+        self.write("table.json", '{"entries": [{"collective": "all_reduce", "program": "evil\\u001b[2J"}]}')
+        self.refuses(2, "compile", "--table", "table.json", "-o", "x.so")
+        self.write("machine.json", '{"evil\\u001b[2J": 1}')
+        self.refuses(2, "cost", "ringAllGather", "--mesh", "rank=2", "--machine", "./machine.json", says="evil\\u001b[2J")
+        self.assertNotIn("x.so", self.listing())
+
 
     def test_a_statement_of_a_building_block_is_one_whoever_calls_it(self):
         self.write("user.cpp", """#include <kolo/dsl/Language.h>
@@ -282,6 +302,27 @@ eval exec c++ $words
         self.assertEqual(len(os.listdir(self.temporary)), 2, "one folder is in use")
         self.assertEqual((running.communicate()[1], running.returncode), ("", 0))
         os.rmdir(os.path.join(self.temporary, "kolo-others"))
+
+    def test_a_new_file_has_no_name_until_it_is_whole(self):
+        """A kill before the file gets its name would leave another one for ever."""
+        self.write("killed.c", r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+int rename(const char *from, const char *to) {
+  return strstr(to, "/kolo-temporary-") ? renameat(AT_FDCWD, from, AT_FDCWD, to) : raise(SIGKILL);
+}
+""")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", self.file("killed.so"), self.file("killed.c")], check=True)
+        if self.kolo("--version", LD_PRELOAD=self.file("killed.so")).code != 0:
+            self.skipTest("a sanitizer must be loaded first")
+        before = self.listing()
+        for file, words in (("x.so", ["compile", "ringAllGather", "--mesh", "rank=2", "-o", "x.so"]),
+                            ("x.mlir", ["compile", "ringAllGather", "--mesh", "rank=2", "--emit", "channel", "-o", "x.mlir"])):
+            self.succeeds(*words, LD_PRELOAD=self.file("killed.so"))
+            before = sorted([*before, file])
+            self.assertEqual(sorted(self.listing()), before)
 
 
 class Refusals(ToolTest):

@@ -85,6 +85,7 @@ class ToolTest(unittest.TestCase):
         text = f"kolo {' '.join(arguments)}\n{outcome}"
         self.assertEqual((outcome.code, outcome.out), (code, ""), text)
         self.assertRegex(outcome.err, r"\A[^\n]+\n\Z", text)
+        self.assertNotRegex(outcome.err, r"[\x00-\x08\x0b-\x1f\x7f]", text)  # a terminal would obey it
         if code != 1:
             self.assertTrue(outcome.err.startswith("kolo: "), text)
         self.assertNoJargon(outcome.err)
