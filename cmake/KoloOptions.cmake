@@ -13,7 +13,7 @@ endif()
 # Of programs of tests: see kolo_compile_tests_fast.
 set(kolo_fast_flags -O0 -g0)
 
-# With CMAKE_UNITY_BUILD, as in the presets for development, eight or 16 files of a target are compiled as one: they share what
+# With CMAKE_UNITY_BUILD, as in the presets for development, 8 or 16 files of a target are compiled as one: they share what
 # their headers take. So names that are local to a file differ within a target.
 # kolo_compile_alone(FILE...): not these files, which open a namespace that others do not.
 function(kolo_compile_alone)
