@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -69,6 +69,7 @@ bool GroupHub::take(int sender, std::span<const std::byte> message) {
   }
   GroupBoard *board = boardOf(sender, desk);
   if (parsed->kind == GroupMessage::Kind::Enter) {
+    numPending += desk.pending == 0 ? 1 : 0;
     desk.pending = parsed->number;
     if (board)
       board->enter(std::move(parsed->group), std::chrono::milliseconds(parsed->mostMs));
@@ -96,16 +97,18 @@ void GroupHub::look(int rank, Desk &desk) {
     return;
   (void)hub->send(rank, toBytes(GroupReply{std::exchange(desk.pending, 0), verdict->bound, verdict->isCarried,
                                            verdict->hasOneLengthEach, verdict->isTimeout}));
+  --numPending;
 }
 
-bool GroupHub::hasPending() const {
-  return std::ranges::any_of(desks, [](const auto &each) { return each.second.pending != 0; });
+void GroupHub::awaitTold() const {
+  for (int look = 0; look < 1'000'000 / whilePending && numPending > 0; ++look)
+    std::this_thread::sleep_for(std::chrono::microseconds(whilePending));
 }
 
 void GroupHub::work() {
   for (bool isLast = false; !isLast;) {
     isLast = mustEnd; // who waits is told once more
-    hub->wait(hasPending() ? whilePending : whileIdle);
+    hub->wait(numPending > 0 ? whilePending : whileIdle);
     for (auto &[rank, desk] : desks)
       look(rank, desk);
   }

@@ -33,6 +33,9 @@ public:
   runtime::Status start(runtime::Hub connected);
   /// From now on, the others' groups are forwarded. Never blocks; for any thread.
   void close() { mustClose = true; }
+  /// Blocks until all ranks that wait have been told what became of their groups, for at most 1 s. For any thread, when
+  /// that is known: its process may end next.
+  void awaitTold() const;
 
 private:
   /// What is known of a rank on another host.
@@ -45,13 +48,13 @@ private:
   GroupBoard *boardOf(int rank, Desk &desk) const;
   void look(int rank, Desk &desk);
   void close(Desk &desk) const;
-  bool hasPending() const;
 
   const Key key;
   const uint64_t host;
   const int size;
   const pid_t pid;
-  std::map<int, Desk> desks; // by rank; of the thread alone
+  std::map<int, Desk> desks;       // by rank; of the thread alone
+  std::atomic<int> numPending = 0; // desks that wait
   std::atomic<bool> mustClose = false, mustEnd = false;
   std::unique_ptr<runtime::Hub> hub; // ends before the desks: its last messages come here
   std::unique_ptr<std::thread> thread;

@@ -172,6 +172,16 @@ GroupAgreement *GroupAccess::board(const Member &member) {
   return opened.get();
 }
 
+void GroupAccess::awaitTold() {
+  const GroupHub *server = nullptr;
+  {
+    std::scoped_lock lock(mutex);
+    server = hub.get();
+  }
+  if (server)
+    server->awaitTold();
+}
+
 void GroupAccess::leave() {
   std::scoped_lock lock(mutex);
   isClosed = true;

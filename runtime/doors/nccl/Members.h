@@ -31,6 +31,8 @@ public:
   GroupAgreement *board(const Member &member);
   /// Why they are; null: they may be carried.
   const char *whyNot();
+  /// What became of a group is known: the ranks for which this one acts have been told of it. See GroupHub.
+  void awaitTold();
   /// This rank takes part in no group any more.
   void leave();
   /// At the end of the process: where some rank has not come to the board yet, its name is still there.

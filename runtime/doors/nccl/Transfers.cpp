@@ -186,11 +186,11 @@ Code TransferGroup::failureOf(const GroupVerdict &verdict) const {
     (void)transfers.front().member->leave(Leave::Aborted); // ranks that carry the group must not wait for this one
     return fail(codeOf(verdict.failure), rank + verdict.failure.message());
   }
-  if (verdict.isCarried && !verdict.hasOneLengthEach && member().areOnHosts)
-    return fail(Code::InvalidArgument, rank +
-                                           "a group of sends and receives between ranks on several hosts: some block "
-                                           "has another length where it is sent than where it is received");
-  return Code::Success;
+  if (!verdict.isCarried || verdict.hasOneLengthEach || !member().areOnHosts)
+    return Code::Success;
+  transfers.front().member->groups.awaitTold(); // after an error the program may end
+  return fail(Code::InvalidArgument, rank + "a group of sends and receives between ranks on several hosts: some block "
+                                            "has another length where it is sent than where it is received");
 }
 
 Code TransferGroup::forward() const {
