@@ -74,12 +74,13 @@ Status mapLibrary(PluginState &state, std::string_view elf) {
     return status;
   if (fcntl(state.fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     return systemError("sealing its copy in memory", errno);
-  errno = 0;
   state.library = dlopen(fmt::format("/proc/self/fd/{}", state.fd).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!state.library) {
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM)
-      return limitError("loading its library", errno);
     const char *reason = dlerror();
+    // The loader opens the copy once more, and keeps no errno.
+    const OpenFile another(fcntl(state.fd, F_DUPFD_CLOEXEC, 0));
+    if (another.descriptor() < 0)
+      return limitError("loading its library", errno);
     return error(StatusCode::BadPlugin, "its library cannot be loaded: {}", reason ? reason : "unknown error");
   }
   return {};

@@ -134,13 +134,16 @@ static void growingSums(void) {
     sums(MPI_COMM_WORLD, count);
 }
 
-/* This rank opens nothing meanwhile. What is open stays open. */
+/* This rank opens no more than FREE_DESCRIPTORS at a time meanwhile. What is open stays open. */
 static void growingSumsWithoutDescriptors(void) {
-  struct rlimit old, none;
+  const char *number = getenv("FREE_DESCRIPTORS");
+  int numFree = number ? atoi(number) : 0;
+  struct rlimit old, few;
   getrlimit(RLIMIT_NOFILE, &old);
-  none = old;
-  none.rlim_cur = 3;
-  setrlimit(RLIMIT_NOFILE, &none);
+  few = old;
+  for (few.rlim_cur = 3; numFree > 0; ++few.rlim_cur)
+    numFree -= fcntl((int)few.rlim_cur, F_GETFD) == -1;
+  setrlimit(RLIMIT_NOFILE, &few);
   growingSums();
   setrlimit(RLIMIT_NOFILE, &old);
 }

@@ -70,6 +70,9 @@ class Memory(MpiTest):
             self.assertRegex(output, r"[1-9]\d* no memory or descriptors for Kolo")
             told = re.findall(r"of 2 ranks are forwarded: rank (\d) has no plugins: .*Too many open files", output)
             self.assertEqual(told, [str(rank)], output)
+        for number in range(1, 8):  # enough for the first steps alone
+            output = self.expectCarried(0, 2, self.program, "unopened-on-all", FREE_DESCRIPTORS=str(number))
+            self.assertRegex(output, "forwarded: .*Too many open files" if number < 3 else "kolo mpi: ")
 
     def test_communicators_share_descriptors(self):
         for ranks in (2, 4)[:most]:
