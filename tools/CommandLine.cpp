@@ -19,7 +19,8 @@ static std::string helpHint(const CLI::App &app) {
 }
 
 /// Messages quote files that nobody vouches for, and a terminal obeys control characters: those of ASCII and of
-/// Latin-1, the latter in UTF-8. Lines and tabs stay.
+/// Latin-1, the latter in UTF-8. Lines and tabs stay. Not `runtime::printable`: this program starts without the
+/// runtime.
 static std::string withoutControls(std::string_view message) {
   std::string shown;
   for (size_t at = 0; at < message.size(); ++at) {

@@ -108,9 +108,8 @@ constexpr size_t numKeptPlans(int numRanks) { return numRanks <= 64 ? 64 : 16; }
 /// About what a plan takes, without block tables.
 constexpr size_t planBytes(int numRanks, int numLanes) {
   constexpr size_t names = 1024;
-  constexpr size_t perRank =
-      KOLO_NUM_BUFFER_ROLES * (sizeof(void *) + sizeof(Location)) +
-      (RankBlock::numTurns + sizeof(PlanPeers::packets) / sizeof(SparseArray<void *>) + 3) * sizeof(void *);
+  constexpr size_t numAddresses = KOLO_NUM_BUFFER_ROLES + RankBlock::numTurns + 5; // packets and pieces: two of each
+  constexpr size_t perRank = KOLO_NUM_BUFFER_ROLES * sizeof(Location) + numAddresses * sizeof(void *);
   return sizeof(Plan) + names + static_cast<size_t>(numLanes) * sizeof(Lane) + static_cast<size_t>(numRanks) * perRank;
 }
 

@@ -12,8 +12,7 @@
 namespace kolo::runtime {
 
 bool isOwnLack(int errnoValue) {
-  return errnoValue == EMFILE || errnoValue == ENFILE || errnoValue == ENOBUFS || errnoValue == ENOMEM ||
-         errnoValue == EADDRNOTAVAIL;
+  return isPassingLack(errnoValue) || errnoValue == EMFILE || errnoValue == ENFILE || errnoValue == EADDRNOTAVAIL;
 }
 
 SecretProof proofAt(std::span<const std::byte> bytes, size_t offset) {

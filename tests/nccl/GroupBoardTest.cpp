@@ -195,6 +195,25 @@ void expectAlike(const std::vector<std::vector<int>> &carried, unsigned seed) {
     EXPECT_EQ(each, carried.front()) << "seed " << seed;
 }
 
+/// Exactly the steps are carried in which all ranks name each other.
+void expectWhole(const std::vector<int> &carried, const std::vector<Step> &steps, unsigned seed) {
+  for (size_t number = 0; number < steps.size(); ++number)
+    EXPECT_EQ(carried[number], steps[number].isComplete()) << "seed " << seed << ", step " << number;
+}
+
+/// Of ranks that may give up.
+struct Decided {
+  int numCarried = 0, numGivenUp = 0;
+
+  void add(const std::vector<int> &carried, const std::vector<Step> &steps) {
+    for (size_t number = 0; number < steps.size(); ++number) {
+      numCarried += carried[number];
+      numGivenUp += steps[number].isComplete() && !carried[number];
+      EXPECT_LE(carried[number], steps[number].isComplete());
+    }
+  }
+};
+
 } // namespace
 
 TEST(GroupBoard, CarriesExactlyTheStepsInWhichAllRanksNameEachOther) {
@@ -202,26 +221,21 @@ TEST(GroupBoard, CarriesExactlyTheStepsInWhichAllRanksNameEachOther) {
     const std::vector<Step> steps = makeSteps(2 + seed, seed);
     const auto carried = runAll(steps, seed, milliseconds(60000), 20);
     expectAlike(carried, seed);
-    for (size_t number = 0; number < steps.size(); ++number)
-      EXPECT_EQ(carried.front()[number], steps[number].isComplete()) << "seed " << seed << ", step " << number;
+    expectWhole(carried.front(), steps, seed);
   }
 }
 
 /// Ranks that wait too shortly give up at any time.
 TEST(GroupBoard, DecidesAlikeWhenRanksGiveUp) {
-  int numCarried = 0, numGivenUp = 0;
+  Decided decided;
   for (unsigned seed = 0; seed < 12; ++seed) {
     const std::vector<Step> steps = makeSteps(2 + seed % 4, seed);
     const auto carried = runAll(steps, seed, milliseconds(seed % 3), 3);
     expectAlike(carried, seed);
-    for (size_t number = 0; number < steps.size(); ++number) {
-      numCarried += carried.front()[number];
-      numGivenUp += steps[number].isComplete() && !carried.front()[number];
-      EXPECT_LE(carried.front()[number], steps[number].isComplete());
-    }
+    decided.add(carried.front(), steps);
   }
-  EXPECT_GT(numCarried, 0);
-  EXPECT_GT(numGivenUp, 0);
+  EXPECT_GT(decided.numCarried, 0);
+  EXPECT_GT(decided.numGivenUp, 0);
 }
 
 TEST(GroupHub, CarriesExactlyTheStepsInWhichAllRanksNameEachOther) {
@@ -229,25 +243,20 @@ TEST(GroupHub, CarriesExactlyTheStepsInWhichAllRanksNameEachOther) {
     const std::vector<Step> steps = makeSteps(2 + seed, seed);
     const auto carried = runAll(steps, seed, milliseconds(60000), 20, seed == 2 ? 2 : 1);
     expectAlike(carried, seed);
-    for (size_t number = 0; number < steps.size(); ++number)
-      EXPECT_EQ(carried.front()[number], steps[number].isComplete()) << "seed " << seed << ", step " << number;
+    expectWhole(carried.front(), steps, seed);
   }
 }
 
 TEST(GroupHub, DecidesAlikeWhenRanksGiveUp) {
-  int numCarried = 0, numGivenUp = 0;
+  Decided decided;
   for (unsigned seed = 0; seed < 4; ++seed) {
     const std::vector<Step> steps = makeSteps(3, seed);
     const auto carried = runAll(steps, seed, milliseconds(1), 4, 1 + static_cast<int>(seed % 2));
     expectAlike(carried, seed);
-    for (size_t number = 0; number < steps.size(); ++number) {
-      numCarried += carried.front()[number];
-      numGivenUp += steps[number].isComplete() && !carried.front()[number];
-      EXPECT_LE(carried.front()[number], steps[number].isComplete());
-    }
+    decided.add(carried.front(), steps);
   }
-  EXPECT_GT(numCarried, 0);
-  EXPECT_GT(numGivenUp, 0);
+  EXPECT_GT(decided.numCarried, 0);
+  EXPECT_GT(decided.numGivenUp, 0);
 }
 
 /// Rank 1 waits on another host for rank 0, which comes, or goes away before that.
