@@ -105,7 +105,7 @@ class Corners(AgreementTest):
             self.assertEqual(self.counts(output)[0], carried)
 
     def test_wrong_buffers_are_an_error_as_in_mpi(self):
-        for number in range(16):
+        for number in range(25):
             code, output = self.mpirun(2, self.corners, "misplaced", str(number), seconds=20)
             self.assertNotEqual(code, 0, (number, output))
             self.assertNotRegex(output, "(?i)signal 11|segmentation|went on", (number, output))

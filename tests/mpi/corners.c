@@ -124,12 +124,16 @@ static void bottom(void) {
 /* Wrong: MPI_IN_PLACE where it may not stand, or sides that differ. `number` says which. */
 static void misplaced(int number) {
   enum { count = 8 };
-  int in[count * 8] = {0}, out[count * 8], counts[8];
+  int in[count * 8] = {0}, out[count * 8], counts[8], places[8];
+  MPI_Datatype types[8];
   void *const place = MPI_IN_PLACE;
   int isRoot = rank == 0;
   MPI_Comm all = MPI_COMM_WORLD;
-  for (int i = 0; i < 8; ++i)
+  for (int i = 0; i < 8; ++i) {
     counts[i] = count;
+    places[i] = i * count;
+    types[i] = MPI_INT;
+  }
   sums(all, 4);
   switch (number) {
   case 0:
@@ -179,6 +183,33 @@ static void misplaced(int number) {
     break;
   case 15:
     MPI_Gather(in, count, MPI_INT, out, count / 2, MPI_INT, 0, all);
+    break;
+  case 16:
+    MPI_Allgatherv(in, count, MPI_INT, place, counts, places, MPI_INT, all);
+    break;
+  case 17:
+    MPI_Alltoallv(in, counts, places, MPI_INT, place, counts, places, MPI_INT, all);
+    break;
+  case 18:
+    MPI_Alltoallw(in, counts, places, types, place, counts, places, types, all);
+    break;
+  case 19:
+    MPI_Gatherv(in, count, MPI_INT, isRoot ? place : out, counts, places, MPI_INT, 0, all);
+    break;
+  case 20:
+    MPI_Gatherv(isRoot ? in : place, count, MPI_INT, out, counts, places, MPI_INT, 0, all);
+    break;
+  case 21:
+    MPI_Scatterv(in, counts, places, MPI_INT, isRoot ? out : place, count, MPI_INT, 0, all);
+    break;
+  case 22:
+    MPI_Scatterv(isRoot ? place : in, counts, places, MPI_INT, out, count, MPI_INT, 0, all);
+    break;
+  case 23:
+    MPI_Scan(in, place, count, MPI_INT, MPI_SUM, all);
+    break;
+  case 24:
+    MPI_Exscan(in, place, count, MPI_INT, MPI_SUM, all);
     break;
   }
   printf("rank %d went on\n", rank);

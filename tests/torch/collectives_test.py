@@ -178,6 +178,10 @@ def layouts(isCarried, rank, size):
         end(dist.gather(read(shift, mine[rank]), found, root, async_op=True))
         equal(torch.stack(found or mine), torch.stack(mine), "gather")
         values = make(shift, zeros)
+        if isCarried:  # Gloo has none
+            end(dist.reduce_scatter(values, [read(shift + peer, mine[rank] + peer) for peer in range(size)], async_op=True))
+            equal(values, total + size * rank, "reduce_scatter")
+        values = make(shift, zeros)
         end(dist.scatter(values, [read(shift + peer, mine[peer]) for peer in range(size)] if rank == root else None, root,
                          async_op=True))
         equal(values, mine[rank], "scatter")
