@@ -2,13 +2,17 @@
 #include "kolo/runtime/Door.h"
 #include "Ranks.h"
 
+#include "loader/TrustedFile.h"
+
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 using namespace kolo::test;
 using namespace kolo::runtime;
@@ -133,6 +137,32 @@ TEST_F(Trust, LinksAreFollowedThroughFoldersThatAreSafe) {
   fs::remove(link);
   fs::create_symlink(link, link);
   EXPECT_EQ(openFails(link, StatusCode::SystemError, {link}), "");
+}
+
+/// Somebody changes the file for another one all the time: what is opened is the user's own, or nothing.
+TEST_F(Trust, FilesThatChangeMeanwhileAreTheOnesThatWereLookedAt) {
+  const fs::path own = root / "own", others = root / "others", next = root / "next";
+  fs::copy_file(file, others);
+  fs::create_hard_link(file, own);
+  ASSERT_EQ(chmod(others.c_str(), 0666), 0);
+  std::atomic<bool> isOver = false;
+  std::jthread changes([&] {
+    for (size_t turn = 0; !isOver; ++turn) {
+      fs::create_hard_link(turn % 2 == 0 ? others : own, next);
+      fs::rename(next, file);
+    }
+  });
+  struct stat right = {}, found = {};
+  ASSERT_EQ(stat(own.c_str(), &right), 0);
+  int numOwn = 0, numOthers = 0, numRefused = 0;
+  for (int attempt = 0; attempt < 200'000 && (attempt < 5000 || numOwn == 0 || numRefused == 0); ++attempt) {
+    const Result<OpenFile> opened = openTrusted(file);
+    const bool isOwn = opened.isOk() && fstat(opened->descriptor(), &found) == 0 && found.st_ino == right.st_ino;
+    ++(isOwn ? numOwn : opened.isOk() ? numOthers : numRefused);
+  }
+  isOver = true;
+  EXPECT_EQ(numOthers, 0);
+  EXPECT_TRUE(numOwn > 0 && numRefused > 0);
 }
 
 TEST_F(Trust, WhatBelongsToAnotherUserIsRefused) {
