@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 
 namespace kolo::runtime {
 
@@ -38,19 +37,6 @@ PendingConnection::Receipt PendingConnection::receive(size_t sizeBytes) {
   if (number == sizeBytes)
     return Receipt::Whole;
   return hasEnded ? Receipt::Ended : Receipt::Partial;
-}
-
-bool PendingConnection::send(std::span<const std::byte> bytes) const {
-  constexpr int mostAttempts = 20; // others wait meanwhile
-  ssize_t sent = -1;
-  for (int attempt = 0; sent < 0 && attempt < mostAttempts; ++attempt) {
-    sent = ::send(socket.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0 && !isPassingLack(errno))
-      return false;
-    if (sent < 0)
-      std::this_thread::sleep_for(restWithoutMemory);
-  }
-  return sent == static_cast<ssize_t>(bytes.size());
 }
 
 /// Receives what a connection has sent, and judges it.

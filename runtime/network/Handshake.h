@@ -22,8 +22,8 @@ struct PendingConnection {
   enum class Receipt : uint8_t { Partial, Whole, Ended };
   /// Receives what is here, until there are so many bytes in all. Never blocks.
   Receipt receive(size_t sizeBytes);
-  /// Sends all or fails with an errno: the few bytes of a handshake always fit into the buffer of a new connection.
-  bool send(std::span<const std::byte> bytes) const;
+  /// As Socket::sendNow.
+  bool send(std::span<const std::byte> bytes) const { return socket.sendNow(bytes); }
 };
 
 /// One that an acceptor has.

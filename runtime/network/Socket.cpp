@@ -96,10 +96,10 @@ bool isConnectedToItself(int fd) {
          std::memcmp(&own, &other, ownBytes) == 0;
 }
 
-int connectOnce(const Socket &opened, const addrinfo &entry, Clock::time_point deadline) {
+int connectOnce(const Socket &opened, const sockaddr *address, socklen_t sizeBytes, Clock::time_point deadline) {
   if (!opened.isOpen())
     return errno;
-  if (connect(opened.descriptor(), entry.ai_addr, entry.ai_addrlen) == 0)
+  if (connect(opened.descriptor(), address, sizeBytes) == 0)
     return 0;
   if (errno != EINPROGRESS)
     return errno;
@@ -232,6 +232,19 @@ Status Socket::sendAll(const void *bytes, size_t sizeBytes, Clock::time_point de
   return {};
 }
 
+bool Socket::sendNow(std::span<const std::byte> bytes) const {
+  constexpr int mostAttempts = 20; // others wait meanwhile
+  ssize_t sent = -1;
+  for (int attempt = 0; sent < 0 && attempt < mostAttempts; ++attempt) {
+    sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0 && !isPassingLack(errno))
+      return false;
+    if (sent < 0)
+      std::this_thread::sleep_for(restWithoutMemory);
+  }
+  return sent == static_cast<ssize_t>(bytes.size());
+}
+
 Result<size_t> Socket::receive(void *bytes, size_t sizeBytes, Clock::time_point deadline) {
   size_t total = 0;
   while (total < sizeBytes) {
@@ -317,7 +330,7 @@ Result<Socket> connectTo(const Address &address, Clock::time_point deadline) {
     if (std::string number = numeric(entry->ai_addr); number != address.host)
       tried = fmt::format(" ({})", number);
     Socket opened = openSocket(*entry);
-    code = connectOnce(opened, *entry, deadline);
+    code = connectOnce(opened, entry->ai_addr, entry->ai_addrlen, deadline);
     if (code == 0 && isConnectedToItself(opened.descriptor()))
       code = ECONNREFUSED;
     if (code == 0)
@@ -325,6 +338,14 @@ Result<Socket> connectTo(const Address &address, Clock::time_point deadline) {
   }
   return systemError(fmt::format("connecting to MASTER_ADDR {}{}, MASTER_PORT {}", address.host, tried, address.port),
                      code);
+}
+
+Result<Socket> connectTo(const sockaddr *address, socklen_t sizeBytes, Clock::time_point deadline) {
+  Socket opened(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  int code = connectOnce(opened, address, sizeBytes, deadline);
+  if (code == 0 && isConnectedToItself(opened.descriptor()))
+    code = ECONNREFUSED;
+  return code == 0 ? std::move(opened) : Result<Socket>(systemError("connecting", code));
 }
 
 } // namespace kolo::runtime

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +33,9 @@ public:
 
   /// Blocks until all bytes are sent. SystemError, Timeout.
   Status sendAll(const void *bytes, size_t sizeBytes, Clock::time_point deadline);
+  /// Sends all or fails with an errno, at once: a few bytes, which fit into the buffer of a connection on which little
+  /// was said.
+  bool sendNow(std::span<const std::byte> bytes) const;
   /// Blocks until sizeBytes bytes have arrived or the other side has closed. Returns the number received. SystemError,
   /// Timeout.
   Result<size_t> receive(void *bytes, size_t sizeBytes, Clock::time_point deadline);
@@ -59,6 +64,8 @@ bool standsForLoopback(const std::string &host);
 std::string numeric(const sockaddr *address);
 /// Tries once to connect. SystemError, Timeout, InvalidArgument as for listenAt. The message has the numeric address.
 Result<Socket> connectTo(const Address &address, Clock::time_point deadline);
+/// The same for a numeric address of IPv4 or IPv6, which the message does not have.
+Result<Socket> connectTo(const sockaddr *address, socklen_t sizeBytes, Clock::time_point deadline);
 /// Whether a send failed because the kernel lacks memory for it now. The connection is as it was.
 bool isPassingLack(int errnoValue);
 /// Until it may have some again.
