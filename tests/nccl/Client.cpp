@@ -108,9 +108,26 @@ void runCollectives(OwnRanks &here) {
   }
 }
 
+/// A function of NCCL, past the door.
+template <class Function> Function *ofNccl(Function *, const char *name) {
+  return reinterpret_cast<Function *>(dlsym(dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), name));
+}
+
+/// An all-gather of bytes, which the stand-in for NCCL does itself.
+void checkGatherOfNccl(OwnRanks &here, decltype(&ncclAllGather) allGather) {
+  constexpr size_t number = 16;
+  here.check({"", "an all-gather of NCCL",
+              [&](Rank &r) { return allGather(r.input, r.output, number * sizeof(int), ncclUint8, r.comm, r.stream); },
+              [&](int) { return number * static_cast<size_t>(here.size); },
+              [](int, size_t i) { return valueOf(static_cast<int>(i / number), i % number); },
+              [](Rank &r) { return r.output; }});
+}
+
 void run(OwnRanks &here, const std::string &name) {
   if (name.empty())
     runCollectives(here);
+  else if (name == "without the door" || name == "id without the door")
+    checkGatherOfNccl(here, &ncclAllGather);
   else if (!runCase(here, name))
     return;
   for (Rank &rank : here.ranks)
@@ -119,13 +136,9 @@ void run(OwnRanks &here, const std::string &name) {
 
 /// A rank whose program was started without the door: it calls NCCL itself.
 void runWithoutDoor(int rank, int size, const ncclUniqueId &id) {
-  void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD);
-  auto *init = reinterpret_cast<decltype(&ncclCommInitRank)>(dlsym(library, "ncclCommInitRank"));
-  auto *allGather = reinterpret_cast<decltype(&ncclAllGather)>(dlsym(library, "ncclAllGather"));
-  Rank own = makeRank(rank);
-  NCCL(init(&own.comm, size, id, rank));
-  NCCL(allGather(own.input, own.output, 64, ncclUint8, own.comm, own.stream));
-  CUDA(cuStreamSynchronize(own.stream));
+  OwnRanks here{{makeRank(rank)}, size};
+  NCCL(ofNccl(&ncclCommInitRank, "ncclCommInitRank")(&here.ranks[0].comm, size, id, rank));
+  checkGatherOfNccl(here, ofNccl(&ncclAllGather, "ncclAllGather"));
 }
 
 /// The ranks from `first` on, all by this thread.
@@ -227,7 +240,7 @@ int main(int argc, char **argv) {
   std::string how = argv[1], name = argc > 3 ? argv[3] : "";
   int size = std::atoi(argv[2]);
   ncclUniqueId id;
-  NCCL(ncclGetUniqueId(&id));
+  NCCL(name == "id without the door" ? ofNccl(&ncclGetUniqueId, "ncclGetUniqueId")(&id) : ncclGetUniqueId(&id));
   if (how == "processes" || how == "pairs")
     runInProcesses(how == "pairs" ? 2 : 1, size, id, name);
   else

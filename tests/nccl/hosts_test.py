@@ -95,9 +95,27 @@ class Hosts(unittest.TestCase):
         self.assertRegex(done.stderr, r"calls on a communicator of 4 ranks are forwarded: rank 0: KOLO_NETWORK_INTERFACE='none0'")
 
     def test_a_rank_without_the_library(self):
-        done = self.start("ab", "without the door", KOLO_TIMEOUT_MS="2000")
-        self.assertRegex(done.stderr, r"^kolo nccl: rank 0: rank 1 runs without this library: all ranks need it, or none$")
-        self.assertIn("returns 4", done.stdout)
+        """All others leave the communicator to NCCL, whose results are right on all ranks, be the hosts several or one."""
+        for hosts in ("ab", "aab", "abc", "aaa"):
+            with self.subTest(hosts):
+                done = self.expect_right(hosts, "without the door")
+                number = len(hosts)
+                lines = re.findall(r"^kolo nccl: calls on a communicator of .*", done.stderr, re.M)
+                self.assertEqual(lines, [f"kolo nccl: calls on a communicator of {number} ranks are forwarded: rank {number - 1} runs "
+                                         "without this library, has a non-blocking communicator, or does not reach the process that "
+                                         "made the unique id"])
+                self.assertIn("1 forwarded (1 ranks without this library)", done.stderr)
+
+    def test_an_id_that_was_made_without_the_library(self):
+        done = self.expect_right("aab", "id without the door")
+        lines = re.findall(r"^kolo nccl: calls on a communicator of .*", done.stderr, re.M)
+        self.assertEqual(lines, ["kolo nccl: calls on a communicator of 3 ranks are forwarded: its unique id names no process at "
+                                 "which ranks meet"])
+
+    def test_an_id_by_nccl_comm_id(self):
+        """Which every rank makes for itself: there is no process that all of them know."""
+        done = self.expect_right("aab", "forwarded", NCCL_COMM_ID="127.0.0.1:5555")
+        self.assertIn("3 ranks are forwarded: its unique id names no process at which ranks meet", done.stderr)
 
     def test_failures_end_all_ranks(self):
         for case, text in (("count", "11"), ("death", "rank 2"), ("missing", "rank 2"), ("abort", "rank 2")):
@@ -110,6 +128,8 @@ class Hosts(unittest.TestCase):
     def test_non_blocking_communicators_are_left_to_nccl(self):
         done = self.expect_right("aab", "nonblocking")
         self.assertIn("non-blocking communicator", done.stderr)
+        done = self.expect_right("aab", "nonblocking rank 0")  # and all others are blocking
+        self.assertIn("3 ranks are forwarded: rank 0 runs without this library, has a non-blocking communicator", done.stderr)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #include "Group.h"
 #include "Own.h"
 #include "Process.h"
+#include "Rolls.h"
 
 #include <cstdlib>
 #include <optional>
@@ -43,16 +44,29 @@ Code leave(Comm comm, Leave how) {
 
 } // namespace
 
+/// A new communicator of ranks that have its unique id.
+Creation creationOf(Comm *made, const UniqueId &id, bool isNonBlocking, int rank, int size) {
+  return {made, keyOf(id), nullptr, isNonBlocking, rank, false, nullptr, size, rollOf(id), {}};
+}
+
 namespace own {
 
+/// With NCCL_COMM_ID every rank makes the same id, and so no process is known to all.
+Code GetUniqueId(UniqueId *id) {
+  Code code = forward(real().functions.GetUniqueId, "ncclGetUniqueId", id);
+  if (code == Code::Success && id && !std::getenv("NCCL_COMM_ID"))
+    addRoll(*id);
+  return code;
+}
+
 Code CommInitRank(Comm *made, int numRanks, UniqueId id, int rank) {
-  Creation creation{made, keyOf(id), nullptr, isNonBlocking(nullptr), rank};
+  Creation creation = creationOf(made, id, isNonBlocking(nullptr), rank, numRanks);
   return create(std::move(creation),
                 [&] { return forward(real().functions.CommInitRank, "ncclCommInitRank", made, numRanks, id, rank); });
 }
 
 Code CommInitRankConfig(Comm *made, int numRanks, UniqueId id, int rank, Config *config) {
-  Creation creation{made, keyOf(id), nullptr, isNonBlocking(config), rank};
+  Creation creation = creationOf(made, id, isNonBlocking(config), rank, numRanks);
   return create(std::move(creation), [&] {
     return forward(real().functions.CommInitRankConfig, "ncclCommInitRankConfig", made, numRanks, id, rank, config);
   });
@@ -65,7 +79,7 @@ Code CommInitRankScalable(Comm *made, int numRanks, int rank, int numIds, Unique
   };
   if (!ids || numIds < 1)
     return call();
-  return create({made, keyOf(ids[0]), nullptr, isNonBlocking(config), rank}, call);
+  return create(creationOf(made, ids[0], isNonBlocking(config), rank, numRanks), call);
 }
 
 Code CommInitAll(Comm *made, int numDevices, const int *devices) {

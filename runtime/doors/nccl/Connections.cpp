@@ -2,6 +2,7 @@
 
 #include "Process.h"
 #include "RealGather.h"
+#include "Rolls.h"
 
 #include <unistd.h>
 
@@ -169,6 +170,35 @@ Status connectGroups(Member &member, const std::vector<HostsNote> &all, const Al
   return {};
 }
 
+/// Prints on one rank. One that has not entered the roll has said so.
+void sayWhoIsMissing(const Member &member, const runtime::RollAnswer &said) {
+  const MemberRoll::Kind kind = member.roll.kind;
+  if (kind == MemberRoll::Kind::NotEntered ||
+      member.rank != (kind == MemberRoll::Kind::Own ? std::max(said.present, 0) : 0))
+    return;
+  std::string who = "the process that made its unique id has ended";
+  if (kind == MemberRoll::Kind::None)
+    who = "its unique id names no process at which ranks meet";
+  else if (kind == MemberRoll::Kind::Parents)
+    who = "not all ranks of its parent are known to have this library";
+  else if (said.missing >= 0)
+    who = "rank " + std::to_string(said.missing) +
+          " runs without this library, has a non-blocking communicator, or does not reach the process that made the "
+          "unique id";
+  print("calls on a communicator of " + std::to_string(member.size) + " ranks are forwarded: " + who);
+}
+
+/// False: on all ranks that have it. Not Ok: this rank cannot know what the others know.
+Result<bool> haveAllThisLibrary(Member &member) {
+  const Result<runtime::RollAnswer> said =
+      member.roll.entry ? member.roll.entry->call(rollMs()) : Result(runtime::RollAnswer());
+  if (!said.isOk() || said->isComplete)
+    return said.isOk() ? Result(true) : Result<bool>(said.status());
+  member.whyNot = "ranks without this library";
+  sayWhoIsMissing(member, *said);
+  return false;
+}
+
 /// A rank that compares itself by the real library alone. Not Ok: some rank has not.
 Status connectHosts(Member &member, const Note &own, const AllGather &exchange) {
   HostsNote mine;
@@ -217,6 +247,13 @@ Status connect(Member &member, Board *board) {
     if (!*member.whyNot)
       connectOnHost(member, *board, notes);
     return {};
+  }
+  const Result<bool> areAll = haveAllThisLibrary(member);
+  if (areAll.isOk() && !*areAll)
+    return {};
+  if (!areAll.isOk()) {
+    (void)forward(real().functions.CommAbort, "ncclCommAbort", member.comm);
+    return areAll.status();
   }
   Note own = ownNote(false);
   if (!board)

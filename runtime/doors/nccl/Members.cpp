@@ -2,6 +2,7 @@
 
 #include "Connections.h"
 #include "Process.h"
+#include "Rolls.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -57,6 +58,7 @@ Code add(const Creation &creation) {
   member->key = creation.key;
   member->rank = creation.rank;
   member->isNonBlocking = creation.isNonBlocking;
+  member->roll = creation.parent ? MemberRoll{MemberRoll::Kind::Parents, creation.parent->roll.entry} : creation.roll;
   if (creation.isNonBlocking && creation.board)
     member->keep(creation.board);
   if (creation.isNonBlocking) // it may still be in the making, so the real library is asked nothing
@@ -203,6 +205,22 @@ runtime::Status Member::leave(Leave how) {
   return carrier->leave(rank, how);
 }
 
+/// A rank that cannot enter is one that is missing, for all others, too. So is one that is asked nothing when the real
+/// library has returned.
+static void enterRoll(Creation &creation) {
+  if (!creation.rollAddress || creation.isNonBlocking || creation.size < 2 || creation.rank < 0 ||
+      creation.rank >= creation.size)
+    return;
+  Result<std::shared_ptr<runtime::RollEntry>> entered =
+      runtime::RollEntry::enter(*creation.rollAddress, creation.rank, creation.size, rollMs());
+  creation.roll.kind = entered.isOk() ? MemberRoll::Kind::Own : MemberRoll::Kind::NotEntered;
+  if (entered.isOk())
+    creation.roll.entry = std::move(entered).value();
+  else
+    print("calls on a new communicator of ranks on several hosts are forwarded: rank " + std::to_string(creation.rank) +
+          " does not reach " + entered.status().message());
+}
+
 Code begin(Creation &creation) {
   if (!real().failure.empty())
     return answerMissing<Code>("ncclCommInitRank");
@@ -216,6 +234,7 @@ Code begin(Creation &creation) {
     creation.board = std::move(board).value();
   else
     print("calls on a new communicator are forwarded: " + board.status().message());
+  enterRoll(creation);
   return Code::Success;
 }
 

@@ -6,15 +6,24 @@
 #include "GroupHub.h"
 #include "RemoteBoard.h"
 
+#include "kolo/runtime/Roll.h"
+
 #include <unistd.h>
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace kolo::nccl {
 
 struct Member;
+
+/// Whether all ranks of a communicator have this library: see Rolls.h.
+struct MemberRoll {
+  enum class Kind : uint8_t { None, NotEntered, Own, Parents } kind = Kind::None;
+  std::shared_ptr<runtime::RollEntry> entry = {}; // of an own one that was entered, and of a parent's
+};
 
 /// Why so many ranks cannot agree on groups of sends and receives; null: they can. `hasNoTime`: to wait for each other.
 const char *whyNoGroups(int numRanks, bool hasNoTime);
@@ -59,6 +68,7 @@ struct Member {
   std::atomic<Code> failure = Code::Success; // that was said
   std::map<Window, void *> windows;          // the begin of each window that peers access directly
   bool areOnHosts = false;                   // ranks, on several
+  MemberRoll roll;                           // of it, or of the communicator that it comes from
   GroupAccess groups;
   const char *saidOfGroups = nullptr; // why a group of sends and receives was forwarded, as it was said last
 
@@ -87,9 +97,12 @@ struct Creation {
   Key key = {};
   std::shared_ptr<Board> board; // null: the ranks cannot be compared
   bool isNonBlocking = false;
-  int rank = 0;                        // of its parent, where it has one
-  bool isInBackground = false;         // the real library writes `*made` later, at any time
-  std::shared_ptr<Member> parent = {}; // where it has one
+  int rank = 0;                                         // of its parent, where it has one
+  bool isInBackground = false;                          // the real library writes `*made` later, at any time
+  std::shared_ptr<Member> parent = {};                  // where it has one
+  int size = 0;                                         // where it has none
+  std::optional<runtime::RollAddress> rollAddress = {}; // that its unique id names
+  MemberRoll roll = {};
 };
 
 /// Begins to make a communicator, before the real library is called. Not Success: the door cannot be opened.
