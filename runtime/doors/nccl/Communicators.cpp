@@ -33,6 +33,11 @@ Creation creationOf(const std::shared_ptr<Member> &parent, const Key &key, Comm 
   return {made, key, nullptr, isInBackground || isNonBlocking(config), parent->rank, isInBackground, parent};
 }
 
+/// A new communicator of ranks that have its unique id.
+Creation creationOf(Comm *made, const UniqueId &id, bool isNonBlocking, int rank, int size) {
+  return {made, keyOf(id), nullptr, isNonBlocking, rank, false, nullptr, size, rollOf(id), {}};
+}
+
 /// Forgets a communicator. Its own part ends before that of the real library, whose handle it knows. Returns the
 /// failure of calls that were carried.
 Code leave(Comm comm, Leave how) {
@@ -43,11 +48,6 @@ Code leave(Comm comm, Leave how) {
 }
 
 } // namespace
-
-/// A new communicator of ranks that have its unique id.
-Creation creationOf(Comm *made, const UniqueId &id, bool isNonBlocking, int rank, int size) {
-  return {made, keyOf(id), nullptr, isNonBlocking, rank, false, nullptr, size, rollOf(id), {}};
-}
 
 namespace own {
 
