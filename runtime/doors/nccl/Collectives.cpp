@@ -78,6 +78,7 @@ template <class Forward> Code carry(const Request &request, Forward forwardIt) {
     return Code::Success;
   }
   Carrier &carrier = *keptMember->carrier;
+  awaitAborted();
   RequestPointer submitted = carrier.submit(keptMember->rank, shape, buffers, request.stream);
   carrier.await(keptMember->rank, submitted);
   std::optional<Code> code = outcome(*keptMember, *submitted);

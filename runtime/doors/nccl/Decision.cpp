@@ -199,6 +199,7 @@ Code codeOf(const Status &status, bool isNamed) {
 }
 
 std::vector<RequestPointer> submitAll(std::span<const Submission> group) {
+  awaitAborted();
   std::vector<RequestPointer> requests(group.size());
   std::vector<Submission> ofOneRank;
   for (size_t number = 0; number < group.size(); ++number) {
@@ -221,6 +222,8 @@ void Carrier::end(std::shared_ptr<runtime::DeviceCommunicator> communicator, Lea
   if (how == Leave::Aborted && communicator)
     runAside([last = std::move(communicator)] {}, abortedMs);
 }
+
+void awaitAborted() { awaitAside(abortedMs); }
 
 static std::optional<int> readGroupMs() {
   constexpr int otherwise = 100, most = 3600000;

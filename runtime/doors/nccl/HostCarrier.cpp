@@ -30,9 +30,6 @@ CallArguments argumentsOf(const Decision &decision, const RankBuffers &buffers) 
 
 Result<std::shared_ptr<HostCarrier>> HostCarrier::connect(const runtime::AllGather &exchange, int rank, int size,
                                                           int device, bool hasPeersHere) {
-  // To free memory of an aborted communicator waits for all kernels of a device, and keeps other calls of the driver
-  // waiting. Kernels of ranks that went on with this communicator would wait for those calls.
-  awaitAside(abortedMs);
   Result<Communicator> host = Communicator::create(rank, size, exchange, {.timeoutMs = timeoutMs()});
   if (!host.isOk())
     return host.status();
