@@ -78,6 +78,18 @@ bool Blocks::overlapEachOther() const {
   return std::ranges::adjacent_find(ranges, overlap) != ranges.end();
 }
 
+Blocks Blocks::takeOut(int number) {
+  Blocks taken(1, unitBytes), left(blocks.size(), unitBytes);
+  for (const Block &block : blocks) {
+    const bool isTaken = &block - blocks.data() == number;
+    (isTaken ? taken : left).append(reinterpret_cast<const void *>(block.address), block);
+    if (isTaken)
+      left.append(nullptr, Block());
+  }
+  *this = std::move(left);
+  return taken;
+}
+
 runtime::BlockTable Blocks::table(bool isPacked) {
   counts.clear();
   places.clear();
@@ -122,6 +134,16 @@ int Blocks::unpack(const std::byte *from, MPI_Comm owner) const {
     std::memcpy(reinterpret_cast<void *>(block.address), from + begin, static_cast<size_t>(block.units * unitBytes));
     return MPI_SUCCESS;
   });
+}
+
+/// As an all-to-all of this rank alone, for which MPI's libraries need no memory for a whole packed block.
+int Blocks::copyTo(const Blocks &other) const {
+  const Block &from = blocks.front(), &to = other.blocks.front();
+  constexpr int displacement = 0;
+  if (from.units == 0)
+    return MPI_SUCCESS;
+  return PMPI_Alltoallw(reinterpret_cast<const void *>(from.address), &from.count, &displacement, &from.type,
+                        reinterpret_cast<void *>(to.address), &to.count, &displacement, &to.type, MPI_COMM_SELF);
 }
 
 } // namespace kolo::mpi

@@ -43,12 +43,18 @@ public:
   std::byte *begin() const { return reinterpret_cast<std::byte *>(low); }
   size_t spanBytes() const { return high - low; }
 
+  /// Takes a block out: it has no bytes here then.
+  Blocks takeOut(int number);
+  int64_t bytesOfBlock(int number) const { return blocks[static_cast<size_t>(number)].units * unitBytes; }
+
   /// The table of blocks where they lie, from `begin`, or of packed ones. It lives until the next call.
   runtime::BlockTable table(bool isPacked);
 
   /// They return MPI's codes. `owner`: the communicator of the call.
   int pack(std::byte *to, MPI_Comm owner) const;
   int unpack(const std::byte *from, MPI_Comm owner) const;
+  /// From its only block to another's, which has as many bytes and may have another datatype.
+  int copyTo(const Blocks &other) const;
 
 private:
   struct Block {

@@ -366,10 +366,30 @@ std::optional<int> Carrier::perform(TabledRequest &&request) {
   return performDecided(request);
 }
 
+namespace {
+
+struct OwnBlock {
+  Blocks input, output;
+};
+
+/// What this rank sends to itself, where Kolo would have it packed, copied and unpacked.
+std::optional<OwnBlock> takeOwnBlock(TabledRequest &request, int ownRank) {
+  Blocks &input = request.input, &output = request.output;
+  const bool isPacked = output.mustPack() || (input.mustPack() && !output.overlapEachOther());
+  if (!isPacked || request.isInPlace || request.shape.kind != CollectiveKind::AllToAll ||
+      input.bytesOfBlock(ownRank) != output.bytesOfBlock(ownRank))
+    return {};
+  return OwnBlock{input.takeOut(ownRank), output.takeOut(ownRank)};
+}
+
+} // namespace
+
 /// Packing is a matter of this rank alone. So is memory between the blocks of one buffer in which the other has blocks:
 /// Kolo could take it for an overlap. The smaller buffer is then packed.
 std::optional<int> Carrier::run(TabledRequest &request, Decision &decision) {
   Blocks &input = request.input, &output = request.output;
+  const size_t largestBytes = std::max(input.dataBytes(), output.dataBytes());
+  std::optional<OwnBlock> ownBlock = takeOwnBlock(request, ownRank);
   const size_t inputBytes = input.dataBytes(), outputBytes = output.dataBytes();
   bool mustPack = input.mustPack(), mustUnpack = output.mustPack() || output.overlapEachOther();
   if (!mustPack && !mustUnpack && !request.isInPlace && input.overlaps(output)) [[unlikely]]
@@ -379,7 +399,6 @@ std::optional<int> Carrier::run(TabledRequest &request, Decision &decision) {
   OwnCalls own;
   if (int code = mustPack ? input.pack(taken, owner) : MPI_SUCCESS; code != MPI_SUCCESS)
     return code;
-  const size_t largestBytes = std::max(inputBytes, outputBytes);
   if (largestBytes >= PageHeap::leastBytes) {
     makeWindow(taken, mustPack ? inputBytes : input.spanBytes());
     makeWindow(given, mustUnpack ? outputBytes : output.spanBytes());
@@ -389,6 +408,8 @@ std::optional<int> Carrier::run(TabledRequest &request, Decision &decision) {
   decision.arguments.output = given;
   decision.arguments.blocks = &tables;
   std::optional<int> code = execute(request.function, request.shape, decision, static_cast<int64_t>(largestBytes));
+  if (ownBlock && code == MPI_SUCCESS)
+    code = ownBlock->input.copyTo(ownBlock->output);
   return mustUnpack && code == MPI_SUCCESS ? output.unpack(given, owner) : code;
 }
 

@@ -225,9 +225,9 @@ std::optional<int> groupMs();
 
 /// How long the process waits at its end for an aborted communicator.
 inline constexpr int abortedMs = 1000;
-/// Before calls of any communicator. To free memory of an aborted one waits for all kernels of a device, and keeps
-/// other calls of the driver waiting; kernels of ranks that went on would wait for those calls. Waits abortedMs at
-/// most.
+/// Before calls of any communicator: waits for the ends of aborted ones, abortedMs at most. To free their memory waits
+/// for all kernels of a device, and keeps other calls of the driver waiting. Kernels of ranks that went on would wait
+/// for those calls.
 void awaitAborted();
 
 } // namespace kolo::nccl
